@@ -194,10 +194,12 @@ type callerJSON struct {
 	Some []string `json:"some" example:"[\"read\"]"`
 }
 
+var actionNames = map[access.Action]string{access.Read: "read", access.Report: "report", access.Write: "write", access.Manage: "manage"}
+
 func (a *sessionAPI) describe(who *access.Principal) callerJSON {
 	c := callerJSON{Name: who.Name(), Guarded: a.gate.book.Guarded(), All: []string{}, Some: []string{}}
-	for action, name := range []string{access.Read: "read", access.Report: "report", access.Write: "write", access.Manage: "manage"} {
-		action := access.Action(action)
+	for _, action := range []access.Action{access.Read, access.Report, access.Write, access.Manage} {
+		name := actionNames[action]
 		if who.MayAll(action) {
 			c.All = append(c.All, name)
 		}

@@ -533,7 +533,7 @@ func (p *parser) call(o operand) operand {
 	if got := len(n.args); got < fn.least && p.tok.kind == tokenEnd {
 		p.expected("another argument of " + fn.usage)
 	} else if got < fn.least || got > fn.most {
-		p.fail(o.at, "%s has %d arguments, and must be %s", fn.name, got, fn.usage)
+		p.fail(o.at, "%s is called with %d arguments: write %s", fn.name, got, fn.usage)
 	}
 	p.need(")")
 	return computed(n, o.at)
@@ -544,7 +544,7 @@ func (p *parser) noFunction(name string) {
 	case aggregate && p.resolve == nil:
 		p.fail(p.tok.from, "%s is over many values, which mappings have and filters do not", name)
 	case aggregate:
-		p.fail(p.tok.from, "%s is over one source, as in %s(meters.power); values are put together with operators", name, name)
+		p.fail(p.tok.from, "%s is over one source, as in %s(meters.power); combine several values with operators", name, name)
 	}
 	hint := ""
 	if p.resolve != nil {

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,20 @@ func anyValue(r *rand.Rand) value.Value {
 		return value.Int(int64(r.IntN(9) - 4))
 	default:
 		return value.Float(float64(r.IntN(900)-450) / 7)
+	}
+}
+
+var funcs = [...]Func{Avg, Min, Max, Sum, Count, Last, First}
+
+// The parser, which is that of filters, must know the functions that this package computes, and no others.
+func TestTheParserKnowsTheFunctionsOverManyValues(t *testing.T) {
+	var names []string
+	for _, fn := range funcs {
+		names = append(names, string(fn))
+	}
+	_, err := Parse("insert into e select nonesuch(a.x) as t")
+	if want := ", and over many values " + strings.Join(names, ", "); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v: want the end %q", err, want)
 	}
 }
 

@@ -134,7 +134,7 @@ var refused = []struct{ text, at, want string }{
 	{"insert into e select a.x 5 as t", "1:26", "found '5'"},
 	{"insert into e select a.x < b.y < 3 as t", "1:32", "a < b and b < c"},
 	{"insert into e select foo(a.x) as t", "1:22", "there is no function foo"},
-	{"insert into e select sqrt(a.x, 2) as t", "1:22", "sqrt has 2 arguments, and must be sqrt(x)"},
+	{"insert into e select sqrt(a.x, 2) as t", "1:22", "sqrt is called with 2 arguments: write sqrt(x)"},
 	{"insert into e select max(a.x) as t", "1:22", "over last 10 or over 5m"},
 	{"insert into e select sum(a.x) as t", "1:22", "over last 10 or over 5m"},
 	{"insert into e select sum(a.x + b.x) as t", "1:22", "is over one source"},

@@ -51,8 +51,6 @@ const (
 	First Func = "first" // the oldest value of a window, of any kind
 )
 
-var funcs = [...]Func{Avg, Min, Max, Sum, Count, Last, First}
-
 // Source is one thing that a field is computed from: the latest value of a key
 // of an entity; or, with a Func, what it makes of the latest values of a group,
 // or of the values in a window.

@@ -127,7 +127,7 @@ func (c *Claims) Offers(after string, limit int) (list []Offered, more bool) {
 	return list, false
 }
 
-// Take ends an offer and returns nil if the secret is right. Otherwise the error is ErrCredentials, or
+// Take ends an offer and returns nil if the secret is correct. Otherwise the error is ErrCredentials, or
 // ErrSlowed if the principal, the address or the entity has too many failures; the secret was then not
 // checked. Failures of others, at the same address or with the same entity, do not slow down a
 // principal without failures: otherwise anybody could keep the holder of the secret from its entity.

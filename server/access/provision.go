@@ -228,7 +228,7 @@ func (b *Book) Provisioner() (*Principal, bool) {
 	return &Principal{name: provisionerName}, true
 }
 
-// FindProvisionKey returns the provision key of a name if the secret is right and the key has not
+// FindProvisionKey returns the provision key of a name if the secret is correct and the key has not
 // expired. Otherwise the error is ErrCredentials, or ErrSlowed after too many failures from the
 // address. Wrong secrets count as failed logins.
 func (b *Book) FindProvisionKey(name, secret string, from netip.Addr) (ProvisionKey, error) {

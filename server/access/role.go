@@ -9,12 +9,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
-// Action is something that a principal may be permitted to do.
+// Action is something that a principal may be permitted to do. The zero Action is
+// permitted to nobody.
 type Action uint8
 
 const (
 	// Read permits reading an entity: its values, attributes, relations and history.
-	Read Action = iota
+	Read Action = iota + 1
 	// Report permits sending an entity's readings and its reported attributes.
 	Report
 	// Write permits creating, changing and deleting entities. For all entities, it also
@@ -26,12 +27,12 @@ const (
 	// Admin includes it: an observer must not take a command from the device.
 	Receive
 
-	actions = iota
+	actions = iota + 1
 )
 
 // String returns the action as a verb.
 func (a Action) String() string {
-	return [...]string{"read", "report for", "write", "manage", "get the commands of"}[a]
+	return [...]string{"", "read", "report for", "write", "manage", "get the commands of"}[a]
 }
 
 // Role is a set of actions.
@@ -60,9 +61,9 @@ func (r Role) allows(a Action) bool {
 	case Device:
 		return a == Read || a == Report || a == Receive
 	case Operator:
-		return a != Manage && a != Receive
+		return a == Read || a == Report || a == Write
 	case Admin:
-		return a != Receive
+		return a != 0 && a != Receive
 	default:
 		return false
 	}
