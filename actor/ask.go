@@ -165,13 +165,13 @@ func (c *core) inquireLocked(i inquiry) bool {
 
 // inquire is that of core, with the request in whose handler the caller asks, which it returns.
 func (ctx *Context[M]) inquire(i inquiry) (asked pendingAsk, ok bool) {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
 	asked = ctx.askLocked()
-	if !ctx.taken { // otherwise others may answer it
+	if !ctx.core.taken { // otherwise others may answer it
 		i.asked = asked
 	}
-	return asked, ctx.cell().inquireLocked(i)
+	return asked, ctx.cell().core.inquireLocked(i)
 }
 
 func (c *core) inquired() {
@@ -332,12 +332,12 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	}
 	requireCurrent(req, cur.msg)
 	if ask, ok := cur.with.(*call[R]); ok {
-		if ctx.isGated() {
+		if ctx.core.isGated() {
 			ctx.cell().takeAsk()
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.resolve(answer, nil, ctx.worker.Load())
+		ask.resolve(answer, nil, ctx.core.worker.Load())
 		return
 	}
 	if ask, ok := cur.with.(*FarRequest); ok {
@@ -347,7 +347,7 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 
 // answerFar answers a request that has come from another system.
 func answerFar[R, M any](ctx *Context[M], ask *FarRequest, answer R) {
-	if !ctx.isGated() {
+	if !ctx.core.isGated() {
 		ask.resolveAny(answer, nil)
 		return
 	}
@@ -376,17 +376,17 @@ func equal(a, b any) (same bool) {
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
 	switch ask := ctx.cell().currentWith().(type) {
 	case *call[R]:
-		if ctx.isGated() {
+		if ctx.core.isGated() {
 			ctx.cell().takeAsk()
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.resolve(answer, nil, ctx.worker.Load())
+		ask.resolve(answer, nil, ctx.core.worker.Load())
 	case *FarRequest:
 		answerFar(ctx, ask, answer)
 	case pendingAsk:
 		ctx.cell().takeAsk() // this is its one rejection
-		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.worker.Load())
+		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.core.worker.Load())
 	}
 }
 
@@ -404,8 +404,8 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	if p.ask != nil {
 		ctx.cell().takeAsk()
 	}
-	if ctx.isGated() {
-		p.of, p.restarts = &ctx.core, ctx.restarts()
+	if ctx.core.isGated() {
+		p.of, p.restarts = &ctx.core, ctx.core.restarts()
 	}
 	return p
 }

@@ -9,17 +9,17 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 	if !cell {
 		return 0, !r.to.base().hasStopped()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.phase == stopped {
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
+	if c.core.phase == stopped {
 		return 0, false
 	}
 	s := c.mailbox()
 	if s == nil {
 		return 0, true
 	}
-	n := s.waiting() + len(c.waitingHandlers())
-	if c.scheduled && s.done() > 0 {
+	n := s.waiting() + len(c.core.waitingHandlers())
+	if c.core.scheduled && s.done() > 0 {
 		n++ // the one in hand
 	}
 	return n, true

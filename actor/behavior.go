@@ -26,10 +26,10 @@ func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
 func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) {
 	required(receive != nil, "Become: the function that handles the messages is nil")
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	m := c.needIncarnation()
 	if n := len(m.behaviors); n > 0 && replace {
 		m.behaviors[n-1] = receive
@@ -42,10 +42,10 @@ func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) 
 // none it does nothing. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unbecome() {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	if m := c.peekIncarnation(); m != nil && len(m.behaviors) > 0 {
 		m.behaviors = m.behaviors[:len(m.behaviors)-1]
 	}
@@ -61,33 +61,33 @@ func (ctx *Context[M]) Unbecome() {
 // that message.
 func (ctx *Context[M]) Stash() error {
 	c := ctx.cell()
-	if !c.enterRuntime() {
-		return fmt.Errorf("stash of %s: the actor was killed: %w", c.fullPath(), ErrStopped)
+	if !c.core.enterRuntime() {
+		return fmt.Errorf("stash of %s: the actor was killed: %w", c.core.fullPath(), ErrStopped)
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	s := c.mailbox()
 	if s == nil || s.cur == nil {
-		return fmt.Errorf("stash of %s: no message is being handled", c.fullPath())
+		return fmt.Errorf("stash of %s: no message is being handled", c.core.fullPath())
 	}
 	m := c.needIncarnation()
 	if m.stashed {
 		return nil
 	}
 	if len(m.stash) >= stashMax {
-		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.fullPath(), ErrStashFull, stashMax)
+		return fmt.Errorf("stash of %s: %w: %d messages; unstash or refuse some", c.core.fullPath(), ErrStashFull, stashMax)
 	}
 	e := *s.cur
 	if _, ok := e.with.(pendingAsk); ok {
-		ctx.taken = true
+		ctx.core.taken = true
 	}
 	if _, ok := e.with.(note[M]); ok {
 		e.with = nil // it has become a plain message
 	}
 	e.with = withHeader(s.header, e.with)
 	m.stash, m.stashed = append(m.stash, e), true
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s.handled-- // it will be counted when it comes again
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	return nil
 }
 
@@ -95,16 +95,16 @@ func (ctx *Context[M]) Stash() error {
 // the order in which they came. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unstash() {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	m := c.peekIncarnation()
 	if m == nil || len(m.stash) == 0 {
 		return
 	}
-	c.mu.Lock()
+	c.core.mu.Lock()
 	c.mailbox().putFirst(m.stash)
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	m.stash = nil
 }

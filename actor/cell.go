@@ -12,7 +12,7 @@ import "fmt"
 //
 // An idle actor is this and nothing else: 128 bytes.
 type cell[M any] struct {
-	core                 // first: see cellOf
+	core     core        // first: see cellOf. A named field: methods promoted from it would be compiled for each M
 	box      *mailbox[M] // see mailbox
 	actor    Actor[M]    // nil between incarnations; written under mu, owned by the turn
 	newActor maker[M]    // nil for an actor that is a function
@@ -28,7 +28,7 @@ func (c *cell[M]) context() *Context[M] { return (*Context[M])(c) }
 // and not during a turn; a fenced actor's box stays with the handler left behind, which may look
 // at it without mu. REQUIRES: the caller has the turn, or c.mu held, or is a callback.
 func (c *cell[M]) mailbox() *mailbox[M] {
-	if c.isFenced() {
+	if c.core.isFenced() {
 		return c.inherited()
 	}
 	return c.box
@@ -42,8 +42,8 @@ type mailState struct {
 }
 
 func (c *cell[M]) mailState() mailState {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
 	if s := c.mailbox(); s != nil {
 		return mailState{s.waiting(), true, s.head.Load()&inHandler != 0}
 	}
@@ -51,9 +51,9 @@ func (c *cell[M]) mailState() mailState {
 }
 
 func (c *cell[M]) typeName() string {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	a := c.actor
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if a == nil {
 		return fmt.Sprintf("Actor[%s]", nameOf[M]())
 	}

@@ -26,14 +26,14 @@ func (ctx *Context[M]) cell() *cell[M] { return (*cell[M])(ctx) }
 // Self returns the actor's own reference; in an activation that of its [Virtual] actor.
 func (ctx *Context[M]) Self() Ref[M] {
 	c := ctx.cell()
-	if c.isVirtual() {
+	if c.core.isVirtual() {
 		return c.activation().self
 	}
 	return Ref[M]{c}
 }
 
 // System returns the system in which the actor lives.
-func (ctx *Context[M]) System() *System { return ctx.sys() }
+func (ctx *Context[M]) System() *System { return ctx.core.sys() }
 
 // Sender returns the address of the actor that sent the current message, the zero
 // PID if it came from outside of any actor.
@@ -43,17 +43,17 @@ func (ctx *Context[M]) Sender() PID { return senderIn(ctx.cell().currentWith()).
 // a restart or by passivation. Unlike the Context itself it does not end with the request that is being
 // handled, and it may go anywhere: it is for what the actor keeps beyond a message. It has no values,
 // and what is sent with it has no sender.
-func (ctx *Context[M]) Incarnation() context.Context { return ctx.cell().life() }
+func (ctx *Context[M]) Incarnation() context.Context { return ctx.cell().core.life() }
 
 // Parent returns the address of the parent. The parent of an actor that the system
 // spawned is the root.
-func (ctx *Context[M]) Parent() PID { return ctx.parent.pid() }
+func (ctx *Context[M]) Parent() PID { return ctx.core.parent.pid() }
 
 // Children returns the addresses of the living children in the order in which they
 // were started.
 func (ctx *Context[M]) Children() []PID {
 	var pids []PID
-	for _, child := range ctx.cell().childList() {
+	for _, child := range ctx.cell().core.childList() {
 		if child.flags.Load()&ended == 0 { // one whose Down is on its way is a child for a moment longer
 			pids = append(pids, child.pid())
 		}
@@ -65,21 +65,21 @@ func (ctx *Context[M]) Children() []PID {
 // If the handler also fails, the actor ends with the reason [Failed], and the supervisor decides
 // about a [Permanent] one.
 func (ctx *Context[M]) Stop() {
-	if c := ctx.cell(); c.enterRuntime() {
-		c.halting = true
-		c.exitRuntime()
+	if c := ctx.cell(); c.core.enterRuntime() {
+		c.core.halting = true
+		c.core.exitRuntime()
 	}
 }
 
 // Log returns the system's logger with the actor's address.
 func (ctx *Context[M]) Log() *slog.Logger {
-	return ctx.sys().log.With(slog.String("actor", ctx.cell().pid().String()))
+	return ctx.core.sys().log.With(slog.String("actor", ctx.cell().core.pid().String()))
 }
 
 // Deadline returns the time at which the asker of the current request gives up.
 func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
 	ask := ctx.askLocked()
 	if ask == nil {
 		return time.Time{}, false
@@ -91,16 +91,16 @@ func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
 // Done is closed when the actor is told to stop and, while a request is handled,
 // when its asker gives up.
 func (ctx *Context[M]) Done() <-chan struct{} {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
 	return ctx.current().Done()
 }
 
 // Err returns nil while Done is open, and then why it was closed.
 func (ctx *Context[M]) Err() error {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
-	if ext := ctx.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.phase != stopped {
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
+	if ext := ctx.core.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.core.phase != stopped {
 		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
@@ -121,15 +121,15 @@ func (ctx *Context[M]) Value(key any) any {
 // moment returns the context of the current message, which stays what it is when the
 // actor goes on.
 func (ctx *Context[M]) moment() context.Context {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
 	return ctx.current()
 }
 
 // current returns the context that ends when this one does.
 // REQUIRES: c.mu held.
 func (ctx *Context[M]) current() context.Context {
-	life, sc := ctx.cell().lifeContext(), ctx.cell().mailbox()
+	life, sc := ctx.cell().core.lifeContext(), ctx.cell().mailbox()
 	if sc == nil || sc.asker == nil && sc.merged == nil {
 		return life
 	}
@@ -176,20 +176,20 @@ func (c *core) lifeContext() *lifetime {
 // beginAsk and endAsk bracket the handling of a request. endAsk reports false, and does nothing,
 // when the actor was taken away from the handler.
 func (c *cell[M]) beginAsk(s *mailbox[M], ask pendingAsk) {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s.asker = ask
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }
 
 func (c *cell[M]) endAsk(s *mailbox[M]) bool {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	if !s.owned() {
-		c.mu.Unlock()
+		c.core.mu.Unlock()
 		return false
 	}
 	done := s.mergedOf
 	s.asker, s.merged, s.mergedOf = nil, nil, nil
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if done != nil {
 		done()
 	}
@@ -207,7 +207,7 @@ type turn interface {
 
 type turnKey struct{}
 
-func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx.worker.Load() }
+func (ctx *Context[M]) running() (*core, *worker) { return &ctx.cell().core, ctx.core.worker.Load() }
 
 // askLocked returns the request that is being handled, nil for other messages.
 // REQUIRES: ctx.mu held, or the caller has the turn.

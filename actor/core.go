@@ -47,6 +47,23 @@ type impl interface {
 	unmark()
 	claim(w *worker) (left func(), claimed bool)
 	endTurn(w *worker) (again bool)
+	hasState() bool
+	kindOn(on *scheduler) *kind
+	setMailbox(cfg *spawnConfig) (special bool, queue any, err error)
+	isFunc() bool
+	virtualize(name string, activation any) error
+	gateBy(g Gate)
+	needMailbox()
+	tryStart() error
+	dismiss()
+	terminate()
+	endIncarnation()
+	vanish()
+	yieldPlace()
+	takeRest() (giveAway func(Reason))
+	passivate()
+	lapsed() bool
+	messageType() string
 	reclaim()
 	currentMessage() messageInfo
 	nextMessage() messageInfo

@@ -38,23 +38,23 @@ type decorable interface {
 
 func (ctx *Context[M]) decorate(by context.Context) {
 	c := ctx.cell()
-	if len(c.kind.around) == 0 || !c.enterRuntime() {
+	if len(c.core.kind.around) == 0 || !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
-	c.mu.Lock()
+	defer c.core.exitRuntime()
+	c.core.mu.Lock()
 	if s := c.mailbox(); s != nil && s.cur != nil {
 		s.merged = by
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }
 
 func (ctx *Context[M]) replaceHeader(h Header) {
 	c := ctx.cell()
-	if len(c.kind.around) == 0 || !c.enterRuntime() {
+	if len(c.core.kind.around) == 0 || !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	if s := c.mailbox(); s != nil && s.cur != nil {
 		c.setHeader(h)
 	}
@@ -63,10 +63,10 @@ func (ctx *Context[M]) replaceHeader(h Header) {
 // undecorate ends what middleware has done to a message. The context of a request ends with the request.
 // REQUIRES: the turn owns c.
 func (c *cell[M]) undecorate(s *mailbox[M]) {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	if s.asker == nil {
 		s.merged = nil
 	}
 	s.header = nil
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }

@@ -166,13 +166,13 @@ func (c *cell[M]) detail(d *Detail) {
 	notes := make([]note[M], 0, detailMost)
 	drains, ordered, waiting := 0, 0, 0
 	func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.core.mu.Lock()
+		defer c.core.mu.Unlock()
 		s := c.mailbox()
 		if s == nil {
 			return
 		}
-		d.Oldest = s.age(c.sched().monitor.coarse.Load())
+		d.Oldest = s.age(c.core.sched().monitor.coarse.Load())
 		waiting = s.waiting()
 		s.sample(detailMost, func(e *envelope[M]) {
 			switch x := e.inner().(type) {
@@ -265,7 +265,7 @@ func typeText(t reflect.Type) string {
 func (c *cell[M]) detailOwn(d *Detail) {
 	if m := c.peekIncarnation(); m != nil {
 		for key, t := range m.timers {
-			in, every := c.sys().clock.pending(t.node)
+			in, every := c.core.sys().clock.pending(t.node)
 			d.Timers = append(d.Timers, Timer{Key: key, In: in, Every: every})
 		}
 		for pid := range m.watches {
@@ -276,9 +276,9 @@ func (c *cell[M]) detailOwn(d *Detail) {
 		d.Stash = len(m.stash)
 	}
 	if in, ok := c.actor.(Inspector); ok {
-		c.enterUser()
+		c.core.enterUser()
 		d.View = inspect(in)
-		c.leaveUser()
+		c.core.leaveUser()
 	}
 }
 

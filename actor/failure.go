@@ -8,7 +8,7 @@ import (
 )
 
 // fail suspends the actor and leaves the decision to its supervisor.
-func (c *cell[M]) fail(err error) {
+func (c *core) fail(err error) {
 	if c.phase >= stopping {
 		return
 	}
@@ -16,7 +16,7 @@ func (c *cell[M]) fail(err error) {
 	err = vetted(err)
 	c.leaveUser()
 	c.sys().failures.Add(1)
-	c.noteFailure(err, c.messageType())
+	c.noteFailure(err, c.impl().messageType())
 	if c.phase == suspended && c.traits.reentrant() { // the supervisor has the failure of another handler already
 		c.halting = false
 		c.logFailure(err)
@@ -31,7 +31,7 @@ func (c *cell[M]) fail(err error) {
 	c.halting = false
 	c.setPhase(suspended)
 	c.logFailure(err)
-	c.parent.signal(signal{kind: sigFailed, child: &c.core, err: err, bare: c.actor == nil})
+	c.parent.signal(signal{kind: sigFailed, child: c, err: err, bare: !c.impl().hasState()})
 }
 
 // vetted returns err, or, when its methods panic, an error that says so: whoever asks a failure
@@ -50,14 +50,14 @@ func vetted(err error) (safe error) {
 }
 
 // logFailure writes the one line about a failure, and tells listeners.
-func (c *cell[M]) logFailure(err error) {
+func (c *core) logFailure(err error) {
 	if c.sys().listeners.any() {
-		c.sys().publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.messageType()})
+		c.sys().publish(ActorFailed{PID: c.pid(), Err: err, MessageType: c.impl().messageType()})
 	}
 	attrs := []slog.Attr{
 		slog.String("actor", c.pid().String()),
 		slog.String("error", fmt.Sprint(err)), // and not Error, which may panic all the same
-		slog.String("message_type", c.messageType()),
+		slog.String("message_type", c.impl().messageType()),
 	}
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))

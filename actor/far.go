@@ -266,7 +266,7 @@ func (f *Far) After(d time.Duration, do func()) (stop func()) {
 
 // Go runs work on a goroutine of its own, or in a step of its own under a driver. Shutdown waits for
 // it after it has closed the carrier.
-func (f *Far) Go(work func()) { f.sys.sched.background(&f.sys.root.core, work) }
+func (f *Far) Go(work func()) { f.sys.sched.background(f.sys.root, work) }
 
 // Sender returns an actor of another system as a sender.
 func (f *Far) Sender(pid PID) FarSender {

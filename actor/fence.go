@@ -78,20 +78,20 @@ func (s *scheduler) leftBehind() map[*worker]Info {
 // in a function of the runtime that touches the actor. Otherwise fencing stays raised, and settle
 // ends what the callback had under way.
 func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.scheduled || w.current.Load() != &c.core || c.worker.Load() != w || len(c.waitingHandlers()) > 0 {
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
+	if !c.core.scheduled || w.current.Load() != &c.core || c.core.worker.Load() != w || len(c.core.waitingHandlers()) > 0 {
 		return nil, false
 	}
-	before := c.flags.Or(fencing)
+	before := c.core.flags.Or(fencing)
 	s := c.mailbox()
 	if before&(inside|fenced) != 0 || before&inUser == 0 && (s == nil || !s.claim()) {
-		c.flags.And(^fencing)
+		c.core.flags.And(^fencing)
 		return nil, false
 	}
-	c.moved(stateFenced)
-	w.fenced.Store(true)                                                         // before fencing ends: the one left behind looks at it then
-	c.ext.signals = append(c.ext.signals, signal{kind: sigStop, mode: stopKill}) // the callback may have been called for the signal
+	c.core.moved(stateFenced)
+	w.fenced.Store(true)                                                                   // before fencing ends: the one left behind looks at it then
+	c.core.ext.signals = append(c.core.ext.signals, signal{kind: sigStop, mode: stopKill}) // the callback may have been called for the signal
 	if s == nil {
 		c.fenceWith(c.mailboxes().get())
 		return func() {}, true
@@ -106,12 +106,12 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 // fenceWith gives the actor a mailbox that the handler left behind does not touch.
 // REQUIRES: c.mu held by the monitor.
 func (c *cell[M]) fenceWith(s *mailbox[M]) {
-	c.ext.inherited = s
-	c.flags.Or(fenced | signaled)
+	c.core.ext.inherited = s
+	c.core.flags.Or(fenced | signaled)
 }
 
 // inherited returns the mailbox of a fenced actor.
-func (c *cell[M]) inherited() *mailbox[M] { return c.ext.inherited.(*mailbox[M]) }
+func (c *cell[M]) inherited() *mailbox[M] { return c.core.ext.inherited.(*mailbox[M]) }
 
 // under returns the message whose handler runs. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) under() envelope[M] {

@@ -104,7 +104,7 @@ func (f *Future[R]) settle() {
 		w.resolve(struct{}{}, nil, nil)
 	}
 	for _, pipe := range pipes {
-		f.sys.sched.background(&f.sys.root.core, pipe)
+		f.sys.sched.background(f.sys.root, pipe)
 	}
 }
 
@@ -193,6 +193,6 @@ func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {
 	}
 	f.mu.Unlock()
 	if settled {
-		f.sys.sched.background(&f.sys.root.core, pipe)
+		f.sys.sched.background(f.sys.root, pipe)
 	}
 }

@@ -97,10 +97,10 @@ func Refuse[M any](ctx *Context[M], err error) error {
 	if ask == nil {
 		return nil
 	}
-	if c.isGated() {
+	if c.core.isGated() {
 		rejectHeld(&c.core, ask, err)
 	} else {
-		ask.reject(err, ctx.worker.Load())
+		ask.reject(err, ctx.core.worker.Load())
 	}
 	return nil
 }
@@ -113,8 +113,8 @@ type gateway struct {
 
 // gateBy gives the actor its gate. REQUIRES: nobody else can see the actor.
 func (c *cell[M]) gateBy(gate Gate) {
-	c.needExtLocked().gateway = &gateway{gate, c.handler}
-	c.flags.Or(gated)
+	c.core.needExtLocked().gateway = &gateway{gate, c.handler}
+	c.core.flags.Or(gated)
 }
 
 // isGated reports whether c has a gate. c may be nil.

@@ -26,13 +26,13 @@ type idle[M any] struct {
 // use in the actor's own callbacks.
 func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	m := c.needIncarnation()
 	if m.idle != nil {
-		m.idle.cancel(c.sys())
+		m.idle.cancel(c.core.sys())
 		m.idle = nil
 	}
 	if d <= 0 {
@@ -44,7 +44,7 @@ func (ctx *Context[M]) SetReceiveTimeout(d time.Duration, msg M) {
 
 // arm sets the timer. REQUIRES: the turn owns c.
 func (i *idle[M]) arm(c *cell[M], d time.Duration) {
-	i.node = c.sys().clock.after(d, func() { c.post(&envelope[M]{with: i}, nil) })
+	i.node = c.core.sys().clock.after(d, func() { c.post(&envelope[M]{with: i}, nil) })
 }
 
 func (i *idle[M]) origin() string { return "receive timeout" }

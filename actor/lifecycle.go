@@ -6,11 +6,11 @@ import (
 )
 
 // handleSignals carries out the pending signals. REQUIRES: the turn owns c.
-func (c *cell[M]) handleSignals() {
+func (c *core) handleSignals() {
 	c.mu.Lock()
 	signals := c.takeSignals()
 	if len(signals) > 0 && signals[0].kind != sigStop { // which closes the mailbox first
-		c.acquireMailbox() // now, or a tell would bring one in the middle of what follows
+		c.impl().needMailbox() // now, or a tell would bring one in the middle of what follows
 	}
 	c.mu.Unlock()
 	next, through := 0, false
@@ -84,17 +84,17 @@ func (c *cell[M]) handleSignals() {
 		case sigYield:
 			c.beginStop(stopNow, Passivated, nil)
 		case sigActivate:
-			if c.phase == running && c.isPassive() && !c.lapsed() {
+			if c.phase == running && c.isPassive() && !c.impl().lapsed() {
 				c.setPhase(restarting)
 				c.start()
 			}
 		case sigPassivate:
-			c.passivate()
+			c.impl().passivate()
 		case sigQuit:
 			c.halting = true
 			c.quit()
 		case sigStart:
-			if c.phase == restarting || c.phase == suspended && c.actor == nil {
+			if c.phase == restarting || c.phase == suspended && !c.impl().hasState() {
 				c.ext.backoff, c.ext.halted = nil, false
 				c.start()
 			}
@@ -104,7 +104,7 @@ func (c *cell[M]) handleSignals() {
 }
 
 // quit stops the actor at its own request, or at the drain mark in its mailbox.
-func (c *cell[M]) quit() {
+func (c *core) quit() {
 	if len(c.waitingHandlers()) > 0 {
 		c.halting = false
 		c.postpone(signal{kind: sigQuit})
@@ -116,18 +116,18 @@ func (c *cell[M]) quit() {
 			return // it is restarted or stopped anyway: that was another handler of the reentrant actor
 		}
 		c.setPhase(suspended)
-		c.parent.signal(signal{kind: sigFailed, child: &c.core})
+		c.parent.signal(signal{kind: sigFailed, child: c})
 		return
 	}
 	c.beginStop(stopNow, Stopped, nil)
 }
 
 // resume goes on after a failure as if nothing had happened.
-func (c *cell[M]) resume() {
+func (c *core) resume() {
 	if c.phase != suspended {
 		return
 	}
-	if c.actor == nil || c.isGated() { // its Init failed, or its state may be ahead of what its gate lets go: there is nothing to go on with
+	if !c.impl().hasState() || c.isGated() { // its Init failed, or its state may be ahead of what its gate lets go: there is nothing to go on with
 		c.beginRestart(0)
 		return
 	}
@@ -154,7 +154,7 @@ func (c *cell[M]) resume() {
 }
 
 // restartNow restarts the actor at somebody's wish.
-func (c *cell[M]) restartNow() {
+func (c *core) restartNow() {
 	ext := c.needExt()
 	switch {
 	case c.phase == suspended, c.phase == running && !c.isPassive():
@@ -168,7 +168,7 @@ func (c *cell[M]) restartNow() {
 
 // releaseMember lets an actor go on by itself that a group restart has halted, was about
 // to halt, or had left for later: the group is given up.
-func (c *cell[M]) releaseMember() {
+func (c *core) releaseMember() {
 	ext := c.needExt()
 	ext.halted, ext.member = false, false
 	switch {
@@ -180,7 +180,7 @@ func (c *cell[M]) releaseMember() {
 }
 
 // halt ends the incarnation for a restart together with others.
-func (c *cell[M]) halt() {
+func (c *core) halt() {
 	ext := c.needExt()
 	ext.halted, ext.member = true, true
 	switch {
@@ -188,12 +188,12 @@ func (c *cell[M]) halt() {
 		c.beginRestart(0)
 	case c.phase == restarting && ext.ended:
 		c.dropBackoff()
-		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+		c.parent.signal(signal{kind: sigHalted, child: c})
 	}
 }
 
 // dropBackoff forgets a start that waits for its time.
-func (c *cell[M]) dropBackoff() {
+func (c *core) dropBackoff() {
 	if ext := c.ext; ext.backoff != nil {
 		c.sys().clock.cancel(ext.backoff)
 		ext.backoff = nil
@@ -201,7 +201,7 @@ func (c *cell[M]) dropBackoff() {
 }
 
 // start makes a new incarnation and initializes it. REQUIRES: the turn owns c.
-func (c *cell[M]) start() {
+func (c *core) start() {
 	c.ext.ended = false // from here on there may be children
 	err := errGoexit    // what remains if Init ends the goroutine
 	defer func() {
@@ -209,11 +209,11 @@ func (c *cell[M]) start() {
 			c.startEnded(err)
 		}
 	}()
-	err = c.tryStart()
+	err = c.impl().tryStart()
 }
 
 // startEnded goes on after the start of another incarnation.
-func (c *cell[M]) startEnded(err error) {
+func (c *core) startEnded(err error) {
 	activated := c.activated()
 	if err != nil {
 		c.fail(err)
@@ -233,7 +233,7 @@ func (c *cell[M]) startEnded(err error) {
 	}
 	if ext := c.ext; ext != nil && ext.member {
 		ext.member = false
-		c.parent.signal(signal{kind: sigStarted, child: &c.core})
+		c.parent.signal(signal{kind: sigStarted, child: c})
 	}
 	if c.halting {
 		c.quit()
@@ -244,7 +244,7 @@ func (c *cell[M]) tryStart() (err error) {
 	returned := false
 	defer func() {
 		failure := recover()
-		c.leaveUser()
+		c.core.leaveUser()
 		if !returned {
 			err = recovered(failure)
 		}
@@ -258,18 +258,18 @@ func (c *cell[M]) tryStart() (err error) {
 	a := c.actor
 	if c.newActor != nil {
 		maker := c.newActor
-		c.enterUser()
+		c.core.enterUser()
 		a = maker.make()
-		c.leaveUser()
-		c.mu.Lock()
+		c.core.leaveUser()
+		c.core.mu.Lock()
 		c.actor = a
-		c.mu.Unlock()
+		c.core.mu.Unlock()
 	}
 	if in, ok := any(a).(Initializer[M]); ok {
-		c.mu.Lock()
+		c.core.mu.Lock()
 		c.acquireMailbox()
-		c.mu.Unlock()
-		c.enterUser()
+		c.core.mu.Unlock()
+		c.core.enterUser()
 		err = in.Init(c.context())
 	}
 	returned = true
@@ -281,13 +281,13 @@ func (c *cell[M]) dismiss() {
 	if c.newActor == nil {
 		return
 	}
-	c.mu.Lock()
+	c.core.mu.Lock()
 	c.actor = nil
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }
 
 // beginRestart stops the children, ends the incarnation and starts a new one.
-func (c *cell[M]) beginRestart(after time.Duration) {
+func (c *core) beginRestart(after time.Duration) {
 	ext := c.needExt()
 	c.dropBackoff()
 	c.disband(c.traits.keeps())
@@ -302,7 +302,7 @@ func (c *cell[M]) beginRestart(after time.Duration) {
 }
 
 // beginStop closes the mailbox, stops the children and then the actor itself.
-func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
+func (c *core) beginStop(mode stopMode, reason Reason, why error) {
 	ext := c.peekExt()
 	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
 		ext = c.needExt()
@@ -333,31 +333,47 @@ func (c *cell[M]) beginStop(mode stopMode, reason Reason, why error) {
 		}
 	}
 	c.setPhaseLocked(stopping)
-	var rest [][]envelope[M]
-	if s := c.mailbox(); s != nil {
-		if m := s.inc; m != nil && len(m.stash) > 0 {
-			s.putFirst(m.stash)
-			m.stash = nil
-		}
-		rest = s.rest()
-	}
+	left := c.impl().takeRest()
 	c.mu.Unlock()
-	rest = c.ownRest(rest)
 	if ext != nil {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
 	}
-	if reason == Passivated {
-		c.leave(rest)
-	} else {
-		c.discardAll(rest, reason)
+	if left != nil {
+		left(reason)
 	}
 	c.stopChildren(mode)
 }
 
+// takeRest takes what is in the mailbox and the stash of an actor that stops, and returns what gives
+// it away, for the caller to call without the lock; nil when there is nothing.
+// REQUIRES: the turn owns c, c.mu held.
+func (c *cell[M]) takeRest() (giveAway func(Reason)) {
+	s := c.mailbox()
+	if s == nil {
+		return nil
+	}
+	if m := s.inc; m != nil && len(m.stash) > 0 {
+		s.putFirst(m.stash)
+		m.stash = nil
+	}
+	rest := s.rest()
+	if rest == nil && s.special == nil {
+		return nil
+	}
+	return func(why Reason) {
+		rest := c.ownRest(rest)
+		if why == Passivated {
+			c.leave(rest)
+		} else {
+			c.discardAll(rest, why)
+		}
+	}
+}
+
 // stopChildren tells the youngest child to stop and, when there is none any more,
 // goes on with what the actor was about to do. REQUIRES: the turn owns c.
-func (c *cell[M]) stopChildren(mode stopMode) {
+func (c *core) stopChildren(mode stopMode) {
 	child := c.lastChild()
 	if child == nil {
 		if ext := c.peekExt(); ext != nil {
@@ -374,7 +390,7 @@ func (c *cell[M]) stopChildren(mode stopMode) {
 }
 
 // childEnded goes on with the next child. REQUIRES: the turn owns c.
-func (c *cell[M]) childEnded(child *core) {
+func (c *core) childEnded(child *core) {
 	regrouped := c.ext.group != nil
 	c.halted(child, true)
 	if !regrouped {
@@ -392,12 +408,12 @@ func (c *cell[M]) childEnded(child *core) {
 }
 
 // childless is reached when the last child has ended.
-func (c *cell[M]) childless() {
+func (c *core) childless() {
 	if c.phase == stopping {
 		if mode, _, _ := c.peekExt().ends(); mode == stopKill {
 			c.close()
 		} else {
-			c.terminate()
+			c.impl().terminate()
 		}
 		return
 	}
@@ -405,21 +421,21 @@ func (c *cell[M]) childless() {
 		return // the old incarnation has ended already
 	}
 	c.ext.ended = true
-	c.terminate()
+	c.impl().terminate()
 }
 
 // renew goes on after the end of an incarnation that is to be replaced.
-func (c *cell[M]) renew() {
+func (c *core) renew() {
 	ext := c.ext
 	c.takeBereft()
 	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
-	c.dismiss()
+	c.impl().dismiss()
 	c.mu.Lock()
 	ext.restarts++
 	c.mu.Unlock()
 	c.sys().restarts.Add(1)
 	if ext.halted {
-		c.parent.signal(signal{kind: sigHalted, child: &c.core})
+		c.parent.signal(signal{kind: sigHalted, child: c})
 		return
 	}
 	if ext.backoffFor <= 0 {
@@ -435,40 +451,40 @@ func (c *cell[M]) renew() {
 func (c *cell[M]) terminate() {
 	t, ok := any(c.actor).(Terminator[M])
 	if !ok {
-		c.terminated()
+		c.core.terminated()
 		return
 	}
-	c.mu.Lock()
-	if ext := c.ext; ext != nil { // what cut the handlers short is not for Terminate
+	c.core.mu.Lock()
+	if ext := c.core.ext; ext != nil { // what cut the handlers short is not for Terminate
 		if ext.reentry != nil {
 			ext.reentry.ending = false
 		}
-		if c.phase == stopping && !ext.killed {
+		if c.core.phase == stopping && !ext.killed {
 			ext.told = false
 		}
 		if ext.life != nil && ext.life.Err() != nil && !ext.told {
 			ext.life = nil
 		}
 	}
-	_, _, why := c.ext.ends()
-	c.mu.Unlock()
+	_, _, why := c.core.ext.ends()
+	c.core.mu.Unlock()
 	returned := false
 	defer func() {
 		failure := recover()
-		c.leaveUser()
+		c.core.leaveUser()
 		if !returned {
-			c.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
+			c.core.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
 		}
-		c.terminated()
+		c.core.terminated()
 	}()
-	c.enterUser()
+	c.core.enterUser()
 	t.Terminate(c.context(), why)
 	returned = true
 }
 
 // terminated goes on when the incarnation has ended.
-func (c *cell[M]) terminated() {
-	c.endIncarnation()
+func (c *core) terminated() {
+	c.impl().endIncarnation()
 	switch {
 	case c.phase == stopping:
 		c.close()
@@ -483,36 +499,36 @@ func (c *cell[M]) terminated() {
 func (c *cell[M]) endIncarnation() {
 	if m := c.peekIncarnation(); m != nil {
 		var keep *core
-		if c.phase == restarting && c.ext.member { // its siblings end, too
-			keep = c.parent
+		if c.core.phase == restarting && c.core.ext.member { // its siblings end, too
+			keep = c.core.parent
 		}
 		c.mailbox().inc = nil
 		m.release(c, keep)
 		if len(m.watches) > 0 {
 			c.needIncarnation().watches = m.watches
 		}
-		if len(m.recordings) > 0 && c.phase != stopping { // they are of the actor
+		if len(m.recordings) > 0 && c.core.phase != stopping { // they are of the actor
 			c.needIncarnation().recordings = m.recordings
 		}
 	}
-	c.mu.Lock()
+	c.core.mu.Lock()
 	var life *lifetime
-	if ext := c.ext; ext != nil {
+	if ext := c.core.ext; ext != nil {
 		if ext.reentry != nil {
 			ext.reentry.ending = false
 		}
 		life, ext.life = ext.life, nil
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if life != nil {
 		life.end()
-		c.sched().settle()
+		c.core.sched().settle()
 	}
 }
 
 // close is the end: the name is free, the watchers and the parent are told.
-func (c *cell[M]) close() {
-	c.endIncarnation() // a killed actor has not terminated
+func (c *core) close() {
+	c.impl().endIncarnation() // a killed actor has not terminated
 	c.disarmPassivation()
 	sys := c.sys()
 	if c.path != nil {
@@ -520,7 +536,7 @@ func (c *cell[M]) close() {
 	}
 	c.mu.Lock()
 	c.setPhaseLocked(stopped)
-	c.actor, c.newActor = nil, nil
+	c.impl().vanish()
 	c.flags.And(^signaled)
 	c.flags.Or(ended)
 	ext := c.ext
@@ -540,19 +556,30 @@ func (c *cell[M]) close() {
 	}
 	sys.living.Add(-1)
 	if c.parent == nil {
-		sys.actors.remove(&c.core)
+		sys.actors.remove(c)
 		close(sys.gone)
 		return
 	}
-	awaited := c.parent.disown(&c.core)
-	sys.actors.remove(&c.core)
+	awaited := c.parent.disown(c)
+	sys.actors.remove(c)
 	if awaited {
-		defer c.parent.signal(signal{kind: sigEnded, child: &c.core})
+		defer c.parent.signal(signal{kind: sigEnded, child: c})
 	}
 	if c.isVirtual() { // before the parent can end, so that a Report counts what is refused here
-		a := c.activation()
-		a.of.place.Ended(a.key)
+		c.impl().yieldPlace()
 	}
+}
+
+// hasState reports whether there is an incarnation. REQUIRES: the turn owns c.
+func (c *cell[M]) hasState() bool { return c.actor != nil }
+
+// vanish drops what is left of a stopped actor. REQUIRES: c.mu held.
+func (c *cell[M]) vanish() { c.actor, c.newActor = nil, nil }
+
+// yieldPlace tells the place of an activation that it has ended.
+func (c *cell[M]) yieldPlace() {
+	a := c.activation()
+	a.of.place.Ended(a.key)
 }
 
 // isStopping reports whether c is about to end, or has.
@@ -563,14 +590,14 @@ func (c *core) isStopping() bool {
 }
 
 // announce tells those who want to know that the actor has ended.
-func (c *cell[M]) announce(ext *extension, told watchers, links map[*core]struct{}) {
+func (c *core) announce(ext *extension, told watchers, links map[*core]struct{}) {
 	_, reason, why := ext.ends()
 	down := Down{PID: c.pid(), Reason: reason}
 	if reason == Failed {
 		down.Err = why
 	}
 	if sys := c.sys(); sys.listeners.any() {
-		sys.listeners.drop(&c.core)
+		sys.listeners.drop(c)
 		sys.publish(ActorStopped(down))
 	}
 	told.tell(down)

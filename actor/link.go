@@ -21,7 +21,7 @@ var ErrLinked = errors.New("linked actor ended")
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core
 	peer, none := c.sys().watchable(pid)
-	if peer != nil && peer != &c.sys().root.core { // the root neither fails nor ends before the others
+	if peer != nil && peer != c.sys().root { // the root neither fails nor ends before the others
 		c.linkedTo(peer) // first, so that the peer's end can undo it
 		if p := proxyOf(peer); p != nil {
 			none = Down{PID: pid, Reason: NoConnection, Err: ErrUnreachable}

@@ -361,14 +361,17 @@ func (c *cell[M]) acquireMailbox() *mailbox[M] {
 	return s
 }
 
+// needMailbox is acquireMailbox for who needs to know nothing of it. REQUIRES: c.mu held.
+func (c *cell[M]) needMailbox() { c.acquireMailbox() }
+
 // mailboxes returns the pool of the actor's kind.
-func (c *cell[M]) mailboxes() *mailboxPool[M] { return c.kind.mailboxes.(*mailboxPool[M]) }
+func (c *cell[M]) mailboxes() *mailboxPool[M] { return c.core.kind.mailboxes.(*mailboxPool[M]) }
 
 // needIncarnation returns what the incarnation needs beside its mailbox, made on first need. REQUIRES: the turn owns c.
 func (c *cell[M]) needIncarnation() *incarnation[M] {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s := c.acquireMailbox()
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if s.inc == nil {
 		s.inc = new(incarnation[M])
 	}
@@ -377,8 +380,8 @@ func (c *cell[M]) needIncarnation() *incarnation[M] {
 
 // peekIncarnation returns the same, nil when there is none. REQUIRES: the turn owns c.
 func (c *cell[M]) peekIncarnation() *incarnation[M] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
 	if s := c.mailbox(); s != nil {
 		return s.inc
 	}
@@ -399,7 +402,7 @@ func (c *cell[M]) message() *envelope[M] {
 // actor is not fenced it has the mailbox that it had, and in that cur is the caller's.
 func (c *cell[M]) current() *envelope[M] {
 	s := c.mailbox()
-	if s == nil || c.isFenced() {
+	if s == nil || c.core.isFenced() {
 		return nil
 	}
 	return s.cur
@@ -417,13 +420,13 @@ func (c *cell[M]) currentWith() any {
 // handler. It returns nil when there is none, or when the actor was taken away from the caller,
 // a callback.
 func (c *cell[M]) takeAsk() pendingAsk {
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return nil
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	ask, asked := c.message().with.(pendingAsk)
 	if asked {
-		c.taken = true
+		c.core.taken = true
 		ask.passTo(nil)
 	}
 	return ask
@@ -442,7 +445,7 @@ func (m *incarnation[M]) noticed(e *envelope[M]) {
 // children of keep, which may be nil, are left.
 func (m *incarnation[M]) release(c *cell[M], keep *core) {
 	for _, t := range m.timers {
-		t.cancel(c.sys())
+		t.cancel(c.core.sys())
 	}
 	m.watches.end(func(w *watch[M]) bool {
 		w.kept = keep != nil && w.target != nil && w.target.parent == keep
@@ -452,12 +455,12 @@ func (m *incarnation[M]) release(c *cell[M], keep *core) {
 		e.active = false
 	}
 	if m.idle != nil {
-		m.idle.cancel(c.sys())
+		m.idle.cancel(c.core.sys())
 	}
 	if len(m.stash) > 0 {
-		c.mu.Lock()
+		c.core.mu.Lock()
 		c.mailbox().putFirst(m.stash)
-		c.mu.Unlock()
+		c.core.mu.Unlock()
 	}
 }
 
@@ -467,17 +470,17 @@ func (c *cell[M]) tell(e envelope[M], w *worker) verdict { return c.post(&e, w) 
 // tellAdmitted is tell for a message that another mailbox, or a [Place], has taken before: a bound does
 // not refuse it.
 func (c *cell[M]) tellAdmitted(e envelope[M]) verdict {
-	if c.kind.queue == nil {
+	if c.core.kind.queue == nil {
 		return c.post(&e, nil)
 	}
-	v, _ := c.kind.queue.(queue[M]).post(c, e, nil, admitted)
+	v, _ := c.core.kind.queue.(queue[M]).post(c, e, nil, admitted)
 	return v
 }
 
 // tellOrWait implements target.
 func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
-	if c.kind.queue != nil {
-		if v, wait := c.kind.queue.(queue[M]).post(c, e, w, patient); wait == nil {
+	if c.core.kind.queue != nil {
+		if v, wait := c.core.kind.queue.(queue[M]).post(c, e, w, patient); wait == nil {
 			return v, nil
 		} else {
 			return v, wait
@@ -489,31 +492,31 @@ func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 // post puts an envelope into the mailbox, and makes the actor runnable if it was idle. When
 // the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
-	if c.kind.queue != nil {
-		v, _ := c.kind.queue.(queue[M]).post(c, *e, w, hasty)
+	if c.core.kind.queue != nil {
+		v, _ := c.core.kind.queue.(queue[M]).post(c, *e, w, hasty)
 		return v
 	}
-	if c.flags.Load()&ended != 0 { // which also brings the cell's second cache line, while lock waits for the first
+	if c.core.flags.Load()&ended != 0 { // which also brings the cell's second cache line, while lock waits for the first
 		return verdictGone
 	}
-	c.lock(w)
-	if c.takesNothing() {
-		c.mu.Unlock()
+	c.core.lock(w)
+	if c.core.takesNothing() {
+		c.core.mu.Unlock()
 		return verdictGone
 	}
 	s := c.mailbox()
 	if s == nil {
 		s = c.acquireMailbox()
 	}
-	if c.phase == running && c.schedule() { // nobody is at the batch: the turn need not fetch
-		s.open(e, c.sched().monitor.coarse.Load())
-		c.mu.Unlock()
+	if c.core.phase == running && c.core.schedule() { // nobody is at the batch: the turn need not fetch
+		s.open(e, c.core.sched().monitor.coarse.Load())
+		c.core.mu.Unlock()
 		c.dispatch(w, e)
 		return verdictTaken
 	}
-	n := s.put(e, c.sched().monitor.coarse.Load())
+	n := s.put(e, c.core.sched().monitor.coarse.Load())
 	full := n >= s.limit
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if full {
 		c.overloaded(false)
 	}
@@ -531,7 +534,7 @@ func (c *cell[M]) accept(msg, with any) verdict {
 	if !ok {
 		return verdictAlien
 	}
-	return full(c.post(&envelope[M]{msg: m, with: c.fromCarrier(with)}, nil))
+	return full(c.post(&envelope[M]{msg: m, with: c.core.fromCarrier(with)}, nil))
 }
 
 // fromCarrier marks what comes with a message for an Inline actor. A carrier's goroutine must not run
@@ -558,7 +561,7 @@ func (c *cell[M]) acceptRun(next func(scratch any) (FarDelivery, bool), refused 
 	var d FarDelivery // refused lets it escape: once, and not for each message
 	for more := true; more; {
 		if d, more = next(scratch); more {
-			e := envelope[M]{with: c.fromCarrier(d.with())}
+			e := envelope[M]{with: c.core.fromCarrier(d.with())}
 			if in, ok := d.Message.(*M); ok && in == scratch {
 				var none M
 				e.msg, *scratch = *scratch, none
@@ -579,7 +582,7 @@ func (c *cell[M]) acceptRun(next func(scratch any) (FarDelivery, bool), refused 
 // postRun is post for several messages.
 func (c *cell[M]) postRun(run []envelope[M], refused func(*FarDelivery, verdict)) {
 	n := 0
-	if c.kind.queue == nil {
+	if c.core.kind.queue == nil {
 		n = c.postPlain(run)
 	}
 	for i := range run[n:] {
@@ -596,13 +599,13 @@ func (c *cell[M]) postRun(run []envelope[M], refused func(*FarDelivery, verdict)
 // postPlain puts messages into a plain mailbox under one lock. It returns how many it has put there:
 // all or none.
 func (c *cell[M]) postPlain(run []envelope[M]) int {
-	c.lock(nil)
-	if c.takesNothing() {
-		c.mu.Unlock()
+	c.core.lock(nil)
+	if c.core.takesNothing() {
+		c.core.mu.Unlock()
 		return 0
 	}
-	s, now := c.acquireMailbox(), c.sched().monitor.coarse.Load()
-	wake, n, rest := c.phase == running && c.schedule(), 0, run
+	s, now := c.acquireMailbox(), c.core.sched().monitor.coarse.Load()
+	wake, n, rest := c.core.phase == running && c.core.schedule(), 0, run
 	if wake {
 		s.open(&run[0], now)
 		rest = run[1:]
@@ -611,7 +614,7 @@ func (c *cell[M]) postPlain(run []envelope[M]) int {
 		n = s.put(&rest[i], now)
 	}
 	full := n >= s.limit
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if wake {
 		c.dispatch(nil, &run[0])
 	}
@@ -626,18 +629,18 @@ func (c *cell[M]) postPlain(run []envelope[M]) int {
 
 // reclaim takes the mailbox of an actor back that does not need it.
 func (c *cell[M]) reclaim() {
-	c.mu.Lock()
-	c.remembered = false
-	if !c.scheduled {
+	c.core.mu.Lock()
+	c.core.remembered = false
+	if !c.core.scheduled {
 		c.releaseMailbox()
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }
 
 // releaseMailbox gives the mailbox back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
 func (c *cell[M]) releaseMailbox() {
-	if s := c.mailbox(); s != nil && s.portable() && s.waiting() == 0 && len(c.waitingHandlers()) == 0 && !c.isFenced() {
+	if s := c.mailbox(); s != nil && s.portable() && s.waiting() == 0 && len(c.core.waitingHandlers()) == 0 && !c.core.isFenced() {
 		c.box = nil
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
@@ -648,32 +651,32 @@ func (c *cell[M]) releaseMailbox() {
 // drain queues the order to stop behind all that is in the mailbox now, and closes the mailbox.
 func (c *cell[M]) drain() {
 	e := &envelope[M]{with: drainMark{}}
-	if c.kind.queue != nil {
-		c.kind.queue.(queue[M]).post(c, *e, nil, hasty) // see postSpecial
+	if c.core.kind.queue != nil {
+		c.core.kind.queue.(queue[M]).post(c, *e, nil, hasty) // see postSpecial
 	} else {
 		c.postMark(e)
 	}
-	if c.flags.Load()&draining == 0 { // it is stopping or gone
-		c.signal(signal{kind: sigStop, mode: stopDrain})
+	if c.core.flags.Load()&draining == 0 { // it is stopping or gone
+		c.core.signal(signal{kind: sigStop, mode: stopDrain})
 	}
 }
 
 // postMark is post for the drain mark of a plain mailbox.
 func (c *cell[M]) postMark(e *envelope[M]) {
-	c.lock(nil)
-	if c.takesNothing() {
-		c.mu.Unlock()
+	c.core.lock(nil)
+	if c.core.takesNothing() {
+		c.core.mu.Unlock()
 		return
 	}
-	c.flags.Or(draining)
-	s, now := c.acquireMailbox(), c.sched().monitor.coarse.Load()
-	wake := c.phase == running && c.schedule()
+	c.core.flags.Or(draining)
+	s, now := c.acquireMailbox(), c.core.sched().monitor.coarse.Load()
+	wake := c.core.phase == running && c.core.schedule()
 	if wake {
 		s.open(e, now)
 	} else {
 		s.put(e, now)
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if wake {
 		c.dispatch(nil, e)
 	}
@@ -682,7 +685,7 @@ func (c *cell[M]) postMark(e *envelope[M]) {
 // discardAll discards what nobody will handle. Messages that were told are only counted, and not
 // described, when nobody listens and later ones push them out of [System.DeadLetters].
 func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
-	sys, unread := c.sys(), 0
+	sys, unread := c.core.sys(), 0
 	if !sys.listeners.any() {
 		unread = -deadLettersKept
 		for _, mail := range rest {
@@ -709,13 +712,13 @@ func (c *cell[M]) discard(e *envelope[M], reason Reason, err error) {
 	}
 	switch x := e.with.(type) {
 	case nil, *core:
-		c.sys().deadLetter(&c.core, e.from(), e.msg, reason)
+		c.core.sys().deadLetter(&c.core, e.from(), e.msg, reason)
 	case pendingAsk:
-		c.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
+		c.core.sys().deadLetter(&c.core, x.sender(), e.msg, reason)
 		x.reject(err, nil)
 	case eventNote[M]:
 		if reason == Overflowed {
-			c.sys().listeners.missed.Add(1)
+			c.core.sys().listeners.missed.Add(1)
 		}
 	}
 	// Other notes and the drain mark are from the actor itself or from the runtime: nobody else

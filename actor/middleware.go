@@ -91,8 +91,8 @@ func HeaderOf(ctx context.Context) Header {
 }
 
 func (ctx *Context[M]) currentHeader() Header {
-	ctx.mu.Lock()
-	defer ctx.mu.Unlock()
+	ctx.core.mu.Lock()
+	defer ctx.core.mu.Unlock()
 	if s := ctx.cell().mailbox(); s != nil {
 		return s.header
 	}
@@ -102,9 +102,9 @@ func (ctx *Context[M]) currentHeader() Header {
 // setHeader sets the header of the message that is being handled.
 func (c *cell[M]) setHeader(h Header) {
 	if s := c.mailbox(); h != nil || s.header != nil {
-		c.mu.Lock()
+		c.core.mu.Lock()
 		s.header = h
-		c.mu.Unlock()
+		c.core.mu.Unlock()
 	}
 }
 
@@ -177,16 +177,16 @@ var errRefused = errors.New("refused before it was sent")
 
 // receiveAround runs the handler inside of the middleware from the i-th on.
 func (c *cell[M]) receiveAround(r Reception, i int) error {
-	if i == len(c.kind.around) {
+	if i == len(c.core.kind.around) {
 		return c.receive(c.mailbox())
 	}
-	c.enterUser()
-	err := c.kind.around[i](c.context(), r, func() error {
-		c.leaveUser()
-		defer c.enterUser() // also when the handler panics: the middleware may recover
+	c.core.enterUser()
+	err := c.core.kind.around[i](c.context(), r, func() error {
+		c.core.leaveUser()
+		defer c.core.enterUser() // also when the handler panics: the middleware may recover
 		return c.receiveAround(r, i+1)
 	})
-	c.leaveUser()
+	c.core.leaveUser()
 	return err
 }
 

@@ -27,21 +27,21 @@ func ObserveMailbox(o MailboxObserver) SpawnOption {
 // REQUIRES: the caller holds no lock.
 func (c *cell[M]) posted(s *special[M], e *envelope[M], waiting int) {
 	if _, drain := e.with.(drainMark); s.observer != nil && !drain {
-		s.observer.Posted(c.pid(), waiting)
+		s.observer.Posted(c.core.pid(), waiting)
 	}
 }
 
 // observeLate is posted for a message whose sender has waited for room.
 func (c *cell[M]) observeLate() {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s := c.mailbox()
 	var waits int
 	if s != nil {
 		waits = s.waiting()
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if s.observed() {
-		s.special.observer.Posted(c.pid(), waits)
+		s.special.observer.Posted(c.core.pid(), waits)
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *System) Kill(pid PID) error {
 // an actor of another system.
 func (s *System) Restart(pid PID) error {
 	c := s.local(pid)
-	if c == nil || c == &s.root.core {
+	if c == nil || c == s.root {
 		return fmt.Errorf("restart: %w", nobody(pid.String()))
 	}
 	c.signal(signal{kind: sigRenew})
@@ -36,7 +36,7 @@ func (s *System) Restart(pid PID) error {
 // order has the actor with that address stopped. The root takes no order.
 func (s *System) order(what string, pid PID, mode stopMode) error {
 	c, err := s.resolve(pid)
-	if err == nil && c == &s.root.core {
+	if err == nil && c == s.root {
 		err = nobody(pid.String())
 	}
 	if err != nil {

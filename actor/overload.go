@@ -32,10 +32,12 @@ const (
 // overloaded publishes an Overload if it is due, or writes it to the log if nobody hears it. full says
 // that a message has found no room.
 func (c *cell[M]) overloaded(full bool) {
-	o, due := c.takeOverload(full)
-	if !due {
-		return
+	if o, due := c.takeOverload(full); due {
+		c.core.tellOverload(o)
 	}
+}
+
+func (c *core) tellOverload(o Overload) {
 	switch sys := c.sys(); {
 	case sys.listeners.hears(o):
 		o.PID = c.pid()
@@ -49,8 +51,8 @@ func (c *cell[M]) overloaded(full bool) {
 func (c *cell[M]) takeOverload(full bool) (o Overload, due bool) {
 	var senders map[*core]int
 	func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.core.mu.Lock()
+		defer c.core.mu.Unlock()
 		s := c.mailbox()
 		if s == nil {
 			return
@@ -63,15 +65,20 @@ func (c *cell[M]) takeOverload(full bool) (o Overload, due bool) {
 		for s.alarm *= 2; s.alarm <= o.Length; {
 			s.alarm *= 2
 		}
-		o.Oldest = s.age(c.sched().monitor.coarse.Load())
+		o.Oldest = s.age(c.core.sched().monitor.coarse.Load())
 		senders = s.senders()
 	}()
-	for from, n := range senders {
-		o.Top = append(o.Top, Sender{from.pid(), n})
-	}
-	slices.SortFunc(o.Top, func(a, b Sender) int { return b.Messages - a.Messages })
-	o.Top = o.Top[:min(len(o.Top), topSenders)]
+	o.Top = topOf(senders)
 	return o, due
+}
+
+// topOf returns those who have sent most.
+func topOf(senders map[*core]int) (top []Sender) {
+	for from, n := range senders {
+		top = append(top, Sender{from.pid(), n})
+	}
+	slices.SortFunc(top, func(a, b Sender) int { return b.Messages - a.Messages })
+	return top[:min(len(top), topSenders)]
 }
 
 // alarmed reports whether an Overload is due. full says that a message has found no room.
@@ -134,8 +141,8 @@ func (c *cell[M]) nextMessage() messageInfo { return c.describe(0) }
 func (c *cell[M]) describe(offset int) (info messageInfo) {
 	var from *core
 	func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.core.mu.Lock()
+		defer c.core.mu.Unlock()
 		if s := c.mailbox(); s != nil {
 			if s.resumed != nil && offset < 0 {
 				from, info.messageType = s.resumed.from(), s.resumed.typeName()
@@ -150,8 +157,8 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 
 // nextSent returns the message that is handled next, if somebody has sent it.
 func (c *cell[M]) nextSent() (msg any, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
 	s := c.mailbox()
 	if s == nil || !s.left() {
 		return nil, false

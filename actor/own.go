@@ -127,13 +127,13 @@ type ownQueue[M any] struct {
 	own *ownMail[M]
 }
 
-func (q *ownQueue[M]) order() string { return "own" }
+func (q *ownQueue[M]) orderName() string { return "own" }
 
 func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
 	if e.internal() {
 		return q.fifoQueue.post(c, e, w, as)
 	}
-	if c.flags.Load()&(ended|draining) != 0 {
+	if c.core.flags.Load()&(ended|draining) != 0 {
 		return verdictGone, nil
 	}
 	in, dropped := q.own.put(&e)
@@ -150,9 +150,9 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 // unwrapOwn puts the message that the queue says in place of the envelope that stands for one. It reports
 // false when there is none any more. REQUIRES: the turn owns c.
 func (c *cell[M]) unwrapOwn(o *ownMail[M], into *envelope[M]) bool {
-	c.enterUser()
+	c.core.enterUser()
 	e, ok, dropped := o.take()
-	c.leaveUser()
+	c.core.leaveUser()
 	for i := range dropped {
 		c.discard(&dropped[i], Overflowed, ErrMailboxFull)
 	}
@@ -165,7 +165,7 @@ func (c *cell[M]) unwrapOwn(o *ownMail[M], into *envelope[M]) bool {
 // ownRest returns what a Queue has of the mail that nobody will handle, in place of the envelopes that
 // stand for it. REQUIRES: the turn owns c, which takes nothing any more.
 func (c *cell[M]) ownRest(rest [][]envelope[M]) [][]envelope[M] {
-	q, ok := c.kind.queue.(*ownQueue[M])
+	q, ok := c.core.kind.queue.(*ownQueue[M])
 	if !ok {
 		return rest
 	}

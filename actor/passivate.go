@@ -90,18 +90,18 @@ func (c *core) disarmPassivation() {
 
 // passivate ends the incarnation if it has done nothing since the timer was set, and holds nothing.
 func (c *cell[M]) passivate() {
-	p := c.ext.passivation
-	if c.phase != running || p.passive && !c.isVirtual() || c.sys().clock.now() < p.node.when { // the timer has been set anew, or will be
+	p := c.core.ext.passivation
+	if c.core.phase != running || p.passive && !c.core.isVirtual() || c.core.sys().clock.now() < p.node.when { // the timer has been set anew, or will be
 		return
 	}
-	c.mu.Lock()
-	handled, busy, holds := c.handled, len(c.waitingHandlers()) > 0, c.ext.children > 0
+	c.core.mu.Lock()
+	handled, busy, holds := c.core.handled, len(c.core.waitingHandlers()) > 0, c.core.ext.children > 0
 	if s := c.mailbox(); s != nil {
 		handled += s.handled + uint64(s.done()-s.clear)
 		busy = busy || s.waiting() > 0
 		holds = holds || s.inc.holds()
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	switch {
 	case busy:
 		p.arm(math.MaxUint64) // which it never will have handled: the silence has not begun
@@ -109,11 +109,11 @@ func (c *cell[M]) passivate() {
 		p.arm(handled)
 	case holds:
 		p.rests = true
-	case c.isVirtual():
-		c.beginStop(stopNow, Passivated, nil)
+	case c.core.isVirtual():
+		c.core.beginStop(stopNow, Passivated, nil)
 	default:
-		p.leaving, c.ext.ended = true, true
-		c.setPhase(restarting)
+		p.leaving, c.core.ext.ended = true, true
+		c.core.setPhase(restarting)
 		c.terminate()
 	}
 }
@@ -131,8 +131,8 @@ func (m *incarnation[M]) holds() bool {
 }
 
 // passivated goes on when the incarnation has ended for that.
-func (c *cell[M]) passivated() {
-	c.dismiss()
+func (c *core) passivated() {
+	c.impl().dismiss()
 	p := c.ext.passivation
 	c.mu.Lock()
 	p.leaving, p.passive = false, true
@@ -154,8 +154,8 @@ func (c *cell[M]) activate() {
 	if _, drain := c.mailbox().peek().with.(drainMark); drain {
 		return
 	}
-	c.setPhase(restarting)
-	c.start()
+	c.core.setPhase(restarting)
+	c.core.start()
 }
 
 // activated ends the activation, and reports whether it was one.

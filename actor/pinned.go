@@ -121,18 +121,18 @@ func (c *core) hasStopped() bool {
 // dispatch gives an actor that has just become runnable its turn, or queues
 // it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
-	if c.traits.runsOn() != onSender {
-		c.sched().ready(&c.core, w)
+	if c.core.traits.runsOn() != onSender {
+		c.core.sched().ready(&c.core, w)
 		return
 	}
 	_, internal := e.with.(note[M])
 	h, _ := e.with.(*headed)
 	depth := e.from().nesting() + 1
 	if internal || h != nil && h.far || depth > inlineMost {
-		c.leaveToPool()
+		c.core.leaveToPool()
 		return
 	}
-	c.ext.nesting.Store(depth)
+	c.core.ext.nesting.Store(depth)
 	through := false
 	var host *core
 	if w != nil {
@@ -142,15 +142,15 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	defer func() {
 		host.occupy(&c.core, nil)
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
-			c.leaveToPool()
+			c.core.leaveToPool()
 		}
 	}()
-	again := c.play()
+	again := c.core.play()
 	for began := time.Now(); again && time.Since(began) < turnTime; {
-		again = c.play()
+		again = c.core.play()
 	}
 	if through = true; again { // others send all the time: this sender does not work for them
-		c.leaveToPool()
+		c.core.leaveToPool()
 	}
 }
 

@@ -75,7 +75,7 @@ type queue[M any] interface {
 	len() int
 	at(i int) *envelope[M] // in no particular order
 	rest() []envelope[M]   // empties the queue, oldest first
-	order() string         // what it is called
+	orderName() string     // what it is called
 }
 
 // evicts reports whether a full mailbox drops a message that waits in it: its queue must then know
@@ -112,8 +112,8 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 			return nil, fmt.Errorf("%w: the mailbox option is for the message type %s, and the actor's is %s", ErrNotAccepted, cfg.queueOf(), nameOf[M]())
 		}
 		s.queue = typed
-		if ranks, ok := q.(*rankQueue[M]); ok {
-			ranks.evict = cfg.bound > 0 && cfg.overflow.evicts()
+		if ranks, ok := q.(interface{ mayEvict() }); ok && cfg.bound > 0 && cfg.overflow.evicts() {
+			ranks.mayEvict()
 		}
 	}
 	return s, nil
@@ -203,14 +203,14 @@ var errAlien = fmt.Errorf("%w: another system gets only messages of registered t
 // it has replaced. Both are called with the actor's lock held, and do not call the user's code. If
 // the verdict is verdictWait the sender waits from now on as wait says, which may be nil.
 func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as manner, replaces func() bool, put func() (old envelope[M], did bool)) verdict {
-	c.lock(w)
-	if c.takesNothing() {
-		c.mu.Unlock()
+	c.core.lock(w)
+	if c.core.takesNothing() {
+		c.core.mu.Unlock()
 		return verdictGone
 	}
 	s := c.mailbox()
 	if _, drain := e.with.(drainMark); drain {
-		c.flags.Or(draining)
+		c.core.flags.Or(draining)
 		s.special.closed = true
 		s.special.room.tellFirst()
 	}
@@ -221,15 +221,15 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 	wake := false
 	if v == verdictTaken || v >= verdictReplaced {
 		if s.inSince == 0 || s.special.queue.len() == 1 {
-			s.inSince = c.sched().monitor.coarse.Load()
+			s.inSince = c.core.sched().monitor.coarse.Load()
 		}
-		if wake = c.phase == running && c.schedule(); wake {
+		if wake = c.core.phase == running && c.core.schedule(); wake {
 			s.take()
 		}
 	}
 	full := v.full() && !e.isEvent() // which is counted as lost
 	overload, waits := s.alarmed(full), s.waiting()
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if v == verdictTaken || v >= verdictReplaced {
 		c.posted(s.special, e, waits)
 	}
@@ -444,7 +444,7 @@ func (q *fifoQueue[M]) at(i int) *envelope[M] {
 	return &q.mail.at(i).e
 }
 
-func (q *fifoQueue[M]) order() string { return "plain" }
+func (q *fifoQueue[M]) orderName() string { return "plain" }
 
 func (q *fifoQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
 
@@ -458,20 +458,99 @@ func takeAll[M any](take func() (envelope[M], bool)) (all []envelope[M]) {
 	}
 }
 
-// rankQueue is the order by rank, then by arrival. The messages do not move: two heaps, of which a
-// mailbox that never evicts has only the first, order their numbers.
+// rankQueue is the order by rank, then by arrival. The messages do not move: order orders their
+// numbers.
 type rankQueue[M any] struct {
 	rank  func(M) int
-	nodes []ranked[M]
-	free  []int32    // nodes that are not in use
+	mail  []envelope[M] // by number
+	order rankOrder
+}
+
+func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
+	rank := 0
+	if !e.internal() {
+		rank = q.rank(e.msg)
+	}
+	if as != patient || !c.crowded() {
+		v := c.postSpecial(&e, w, nil, as, never, func() (none envelope[M], did bool) {
+			q.put(&e, rank)
+			return none, false
+		})
+		if v != verdictWait || as != patient {
+			return v, nil
+		}
+	}
+	later := e
+	return c.postWaiting(&later, w, never, func() (none envelope[M], did bool) {
+		q.put(&later, rank)
+		return none, false
+	})
+}
+
+// mayEvict says that messages will be dropped. It is called before the first message.
+func (q *rankQueue[M]) mayEvict() { q.order.evict = true }
+
+func (q *rankQueue[M]) put(e *envelope[M], rank int) {
+	_, drain := e.with.(drainMark)
+	n := q.order.put(rank, drain, !e.exempt())
+	if int(n) == len(q.mail) {
+		q.mail = append(q.mail, *e)
+	} else {
+		q.mail[n] = *e
+	}
+}
+
+// remove takes out the message of that number.
+func (q *rankQueue[M]) remove(n int32) envelope[M] {
+	e := q.mail[n]
+	q.mail[n] = envelope[M]{}
+	if !q.order.remove(n) {
+		return e
+	}
+	if q.mail = q.mail[:0]; cap(q.mail) > piece[envelope[M]](keepBytes, keepQueue) {
+		q.mail = nil
+		q.order.shrink()
+	}
+	return e
+}
+
+func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
+	if len(q.order.turns) == 0 {
+		return e, false
+	}
+	return q.remove(q.order.turns[0]), true
+}
+
+// oldest returns the oldest of those with the lowest rank: what is least urgent.
+func (q *rankQueue[M]) oldest() *envelope[M] {
+	if len(q.order.drops) == 0 {
+		return nil
+	}
+	return &q.mail[q.order.drops[0]]
+}
+
+func (q *rankQueue[M]) dropOldest() envelope[M] { return q.remove(q.order.drops[0]) }
+
+func (q *rankQueue[M]) len() int { return len(q.order.turns) }
+
+func (q *rankQueue[M]) at(i int) *envelope[M] { return &q.mail[q.order.turns[i]] }
+
+func (q *rankQueue[M]) orderName() string { return "priority" }
+
+func (q *rankQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
+
+// rankOrder says which message of a rankQueue is handled next, and which is dropped next: two heaps of
+// numbers, of which a mailbox that never evicts has only the first.
+type rankOrder struct {
+	nodes []ranked   // by number
+	free  []int32    // numbers that are not in use
 	turns numberHeap // the next to be handled first
 	drops numberHeap // the next to be dropped first
 	evict bool       // drops is kept; set before the first message
 	seq   uint64
 }
 
-type ranked[M any] struct {
-	e    envelope[M]
+type ranked struct {
 	rank int
 	last bool // the drain mark is, whatever the ranks
 	seq  uint64
@@ -479,88 +558,43 @@ type ranked[M any] struct {
 	drop int32 // where it is in drops, -1 if it is not
 }
 
-func (q *rankQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
-	r := ranked[M]{e: e}
-	if !e.internal() {
-		r.rank = q.rank(e.msg)
-	}
-	if as != patient || !c.crowded() {
-		v := c.postSpecial(&e, w, nil, as, never, func() (none envelope[M], did bool) {
-			q.put(r)
-			return none, false
-		})
-		if v != verdictWait || as != patient {
-			return v, nil
-		}
-	}
-	later := r
-	return c.postWaiting(&later.e, w, never, func() (none envelope[M], did bool) {
-		q.put(later)
-		return none, false
-	})
-}
-
-// put numbers a message and puts it into the heaps.
-func (q *rankQueue[M]) put(r ranked[M]) {
+// put numbers a message and puts it into the heaps. The number is that of a message that was removed,
+// or the next one.
+func (q *rankOrder) put(rank int, last, mayDrop bool) (n int32) {
 	q.seq++
-	r.seq, r.drop = q.seq, -1
-	_, r.last = r.e.with.(drainMark)
-	var n int32
-	if last := len(q.free) - 1; last >= 0 {
-		n, q.free = q.free[last], q.free[:last]
+	r := ranked{rank: rank, last: last, seq: q.seq, drop: -1}
+	if most := len(q.free) - 1; most >= 0 {
+		n, q.free = q.free[most], q.free[:most]
 		q.nodes[n] = r
 	} else {
 		n = int32(len(q.nodes))
 		q.nodes = append(q.nodes, r)
 	}
-	q.turns.push(n, turnOrder[M]{q})
-	if q.evict && !r.e.exempt() {
-		q.drops.push(n, dropOrder[M]{q})
+	q.turns.push(n, turnOrder{q})
+	if q.evict && mayDrop {
+		q.drops.push(n, dropOrder{q})
 	}
+	return n
 }
 
-// remove takes a node out of both heaps.
-func (q *rankQueue[M]) remove(n int32) envelope[M] {
+// remove takes a message out of both heaps. It reports whether none is left: then the numbers begin
+// anew.
+func (q *rankOrder) remove(n int32) (emptied bool) {
 	r := &q.nodes[n]
-	e := r.e
-	q.turns.remove(r.turn, turnOrder[M]{q})
+	q.turns.remove(r.turn, turnOrder{q})
 	if r.drop >= 0 {
-		q.drops.remove(r.drop, dropOrder[M]{q})
+		q.drops.remove(r.drop, dropOrder{q})
 	}
-	if *r = (ranked[M]{}); len(q.turns) > 0 {
+	if len(q.turns) > 0 {
 		q.free = append(q.free, n)
-		return e
+		return false
 	}
-	if q.nodes, q.free = q.nodes[:0], q.free[:0]; cap(q.nodes) > piece[ranked[M]](keepBytes, keepQueue) {
-		q.nodes, q.free, q.turns, q.drops = nil, nil, nil, nil
-	}
-	return e
+	q.nodes, q.free = q.nodes[:0], q.free[:0]
+	return true
 }
 
-func (q *rankQueue[M]) take() (e envelope[M], ok bool) {
-	if len(q.turns) == 0 {
-		return e, false
-	}
-	return q.remove(q.turns[0]), true
-}
-
-// oldest returns the oldest of those with the lowest rank: what is least urgent.
-func (q *rankQueue[M]) oldest() *envelope[M] {
-	if len(q.drops) == 0 {
-		return nil
-	}
-	return &q.nodes[q.drops[0]].e
-}
-
-func (q *rankQueue[M]) dropOldest() envelope[M] { return q.remove(q.drops[0]) }
-
-func (q *rankQueue[M]) len() int { return len(q.turns) }
-
-func (q *rankQueue[M]) at(i int) *envelope[M] { return &q.nodes[q.turns[i]].e }
-
-func (q *rankQueue[M]) order() string { return "priority" }
-
-func (q *rankQueue[M]) rest() []envelope[M] { return takeAll(q.take) }
+// shrink gives back what an exceptional burst has taken. REQUIRES: there is no message.
+func (q *rankOrder) shrink() { q.nodes, q.free, q.turns, q.drops = nil, nil, nil, nil }
 
 // numberHeap is a heap of the numbers of nodes, which know where in it they are.
 type numberHeap []int32
@@ -617,9 +651,9 @@ func (h numberHeap) down(i int, o heapOrder) {
 }
 
 // turnOrder is the order in which messages are handled.
-type turnOrder[M any] struct{ *rankQueue[M] }
+type turnOrder struct{ *rankOrder }
 
-func (o turnOrder[M]) before(i, j int32) bool {
+func (o turnOrder) before(i, j int32) bool {
 	a, b := &o.nodes[i], &o.nodes[j]
 	if a.last != b.last {
 		return b.last
@@ -630,12 +664,12 @@ func (o turnOrder[M]) before(i, j int32) bool {
 	return a.seq < b.seq
 }
 
-func (o turnOrder[M]) moved(n int32, to int) { o.nodes[n].turn = int32(to) }
+func (o turnOrder) moved(n int32, to int) { o.nodes[n].turn = int32(to) }
 
 // dropOrder is the order in which messages are dropped.
-type dropOrder[M any] struct{ *rankQueue[M] }
+type dropOrder struct{ *rankOrder }
 
-func (o dropOrder[M]) before(i, j int32) bool {
+func (o dropOrder) before(i, j int32) bool {
 	a, b := &o.nodes[i], &o.nodes[j]
 	if a.rank != b.rank {
 		return a.rank < b.rank
@@ -643,7 +677,7 @@ func (o dropOrder[M]) before(i, j int32) bool {
 	return a.seq < b.seq
 }
 
-func (o dropOrder[M]) moved(n int32, to int) { o.nodes[n].drop = int32(to) }
+func (o dropOrder) moved(n int32, to int) { o.nodes[n].drop = int32(to) }
 
 // conflateQueue is the plain order with at most one message a key. The user's function is
 // called once for each message, when that comes: later it might say something else.
@@ -764,6 +798,6 @@ func (q *conflateQueue[M, K]) at(i int) *envelope[M] {
 	return &q.mail.at(i).e
 }
 
-func (q *conflateQueue[M, K]) order() string { return "conflate" }
+func (q *conflateQueue[M, K]) orderName() string { return "conflate" }
 
 func (q *conflateQueue[M, K]) rest() []envelope[M] { return takeAll(q.take) }

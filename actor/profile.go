@@ -195,12 +195,12 @@ func (p *profile) book(c *core, typ string, t *timing) {
 
 // timeTurn returns the timing of the turn that is about to handle mail, nil if it is not to be timed.
 func (c *cell[M]) timeTurn(s *mailbox[M], ps *profiles) *timing {
-	w := c.worker.Load()
+	w := c.core.worker.Load()
 	if w == nil {
 		return nil
 	}
 	t := w.sample(ps)
-	if now := c.sched().monitor.coarse.Load(); t != nil && s.done() == 0 && s.since > 0 {
+	if now := c.core.sched().monitor.coarse.Load(); t != nil && s.done() == 0 && s.since > 0 {
 		t.waits = time.Duration(max(0, now-s.since))
 	}
 	return t
@@ -209,12 +209,12 @@ func (c *cell[M]) timeTurn(s *mailbox[M], ps *profiles) *timing {
 // handleTimed is handle for a message that is timed.
 func (c *cell[M]) handleTimed(s *mailbox[M], plain bool, t *timing) error {
 	typ := s.cur.typeName()
-	t.begin(c.worker.Load())
+	t.begin(c.core.worker.Load())
 	handled, err := c.handle(s, plain)
 	if handled {
 		t.end(&c.core, typ)
 	}
-	if w := c.worker.Load(); w != nil {
+	if w := c.core.worker.Load(); w != nil {
 		w.sampler.now = nil
 	}
 	return err

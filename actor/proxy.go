@@ -30,7 +30,7 @@ type proxy struct {
 
 // proxied is a proxy as the target of a reference. It has the shape of a pointer: a Ref of it
 // allocates nothing.
-type proxied[M any] struct{ *proxy }
+type proxied[M any] struct{ proxy *proxy }
 
 // proxyOf returns the proxy that c is the beginning of, nil for a cell.
 func proxyOf(c *core) *proxy {
@@ -332,7 +332,10 @@ func (i proxyImpl) nextSent() (any, bool) { return nil, false }
 func (i proxyImpl) typeName() string      { return "actor of " + i.p.kind.node }
 
 // base implements target.
-func (r proxied[M]) base() *core { return &r.core }
+func (r proxied[M]) base() *core { return &r.proxy.core }
+
+// sys implements target.
+func (r proxied[M]) sys() *System { return r.proxy.sys() }
 
 // waitedOn implements target. Whom the actor waits for its own system knows.
 func (r proxied[M]) waitedOn() *core { return nil }
@@ -356,17 +359,17 @@ type farType[M any] struct {
 }
 
 func (r proxied[M]) farType() *farType[M] {
-	if last := r.typed.Load(); last != nil {
+	if last := r.proxy.typed.Load(); last != nil {
 		if t, ok := (*last).(*farType[M]); ok {
 			return t
 		}
 	}
 	t := &farType[M]{t: reflect.TypeFor[M]()}
 	if t.t.Kind() != reflect.Interface {
-		t.encode, _ = r.way.Encoder(t.t).(func([]byte, M) ([]byte, error))
+		t.encode, _ = r.proxy.way.Encoder(t.t).(func([]byte, M) ([]byte, error))
 	}
 	last := any(t)
-	r.typed.Store(&last)
+	r.proxy.typed.Store(&last)
 	return t
 }
 
@@ -396,9 +399,9 @@ func (r proxied[M]) send(e *envelope[M], patient bool) verdict {
 func (r proxied[M]) sendAs(t *farType[M], from FarSender, m FarMessage, msg M) verdict {
 	if t.encode == nil {
 		m.Message = msg
-		return r.way.Send(from, m).verdict()
+		return r.proxy.way.Send(from, m).verdict()
 	}
-	pool := &r.node().far.buffers
+	pool := &r.proxy.node().far.buffers
 	buf, _ := pool.Get().(*[]byte)
 	if buf == nil {
 		buf = new([]byte)
@@ -408,7 +411,7 @@ func (r proxied[M]) sendAs(t *farType[M], from FarSender, m FarMessage, msg M) v
 		return verdictAlien
 	}
 	m.Type, m.Data = t.t, data
-	v := r.way.Send(from, m).verdict()
+	v := r.proxy.way.Send(from, m).verdict()
 	if cap(data) <= farBufferMost {
 		*buf = data
 		pool.Put(buf)
@@ -427,7 +430,7 @@ type wayWait[M any] struct {
 
 func (w *wayWait[M]) wait(done <-chan struct{}) verdict {
 	for {
-		if !w.to.sys().sched.waitFor(w.to.way.Room(), done) {
+		if !w.to.proxy.sys().sched.waitFor(w.to.proxy.way.Room(), done) {
 			return verdictWait
 		}
 		if v := w.to.send(&w.e, true); v != verdictWait {

@@ -111,7 +111,7 @@ func (c *cell[M]) record(r *recording, on bool) {
 // messages go the short way again. A handler that waits may hold it, and does this when it has returned.
 // REQUIRES: the turn owns c, and no handler is called.
 func (c *cell[M]) dropIncarnation(s *mailbox[M]) {
-	if m := s.inc; m != nil && len(m.recordings) == 0 && !m.holds() && !m.stashed && len(c.waitingHandlers()) == 0 {
+	if m := s.inc; m != nil && len(m.recordings) == 0 && !m.holds() && !m.stashed && len(c.core.waitingHandlers()) == 0 {
 		s.inc = nil
 	}
 }

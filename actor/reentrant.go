@@ -209,58 +209,58 @@ func (c *core) inquiryFor(ask interrupter) inquiry {
 
 // handling reports whether a message is being handled, and not Init or Terminate.
 func (c *cell[M]) handling() bool {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s := c.mailbox()
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	return s != nil && s.cur != nil
 }
 
 // waitAside is a wait in a handler of a reentrant actor: leave gives the stack away, and
 // returns when it has a turn again.
 func (c *cell[M]) waitAside(leave func()) {
-	s, r := c.mailbox(), c.ext.reentry
+	s, r := c.mailbox(), c.core.ext.reentry
 	under := *s.cur
 	i := new(inquiry)
-	taken, halting := c.taken, c.halting
+	taken, halting := c.core.taken, c.core.halting
 	stashed := s.inc != nil && s.inc.stashed
-	c.mu.Lock()
-	*i, c.ext.inquiry = c.ext.inquiry, inquiry{}
+	c.core.mu.Lock()
+	*i, c.core.ext.inquiry = c.core.ext.inquiry, inquiry{}
 	header, asker, merged, mergedOf := s.header, s.asker, s.merged, s.mergedOf
 	s.header, s.asker, s.merged, s.mergedOf = nil, nil, nil, nil
 	s.cur, s.resumed = nil, nil
 	r.waiting = append(r.waiting, i)
 	c.unmark()
-	c.mu.Unlock()
-	c.taken, c.halting = false, false
-	c.flags.And(^(inUser | inside))
+	c.core.mu.Unlock()
+	c.core.taken, c.core.halting = false, false
+	c.core.flags.And(^(inUser | inside))
 
 	leave()
 
-	c.beginTurn()
-	c.flags.Or(inUser | inside)
-	c.taken, c.halting = taken, halting
+	c.core.beginTurn()
+	c.core.flags.Or(inUser | inside)
+	c.core.taken, c.core.halting = taken, halting
 	if s.inc != nil {
 		s.inc.stashed = stashed
 	}
-	c.mu.Lock()
+	c.core.mu.Lock()
 	at := slices.Index(r.waiting, i)
 	r.waiting = slices.Delete(r.waiting, at, at+1)
-	c.ext.inquiry = *i
+	c.core.ext.inquiry = *i
 	s.header, s.asker, s.merged, s.mergedOf = header, asker, merged, mergedOf
 	s.cur, s.resumed = &under, &under
 	var due []signal
 	if len(r.waiting) == 0 {
 		due, r.deferred = r.deferred, nil
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if len(due) > 0 {
-		c.putBackSignals(due)
+		c.core.putBackSignals(due)
 	}
 }
 
 // endResumed notes that the handler has returned, which had waited.
 func (c *cell[M]) endResumed(s *mailbox[M]) {
-	c.mu.Lock()
+	c.core.mu.Lock()
 	s.resumed = nil
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 }

@@ -27,6 +27,8 @@ func (c *cell[M]) base() *core { return &c.core }
 
 func (c *cell[M]) waitedOn() *core { return &c.core }
 
+func (c *cell[M]) sys() *System { return c.core.sys() }
+
 // Tell sends msg. It never blocks: a canceled ctx does not stop it, and there is no answer. If the
 // actor is gone, or its bounded mailbox has no room, msg becomes a dead letter. In a handler pass
 // the handler's own ctx, which tells the receiver who sent the message and keeps it on the sender's
@@ -37,7 +39,7 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	var from *core
 	var w *worker
 	if own, ok := ctx.(*Context[M]); ok { // a sender of the receiver's kind, without a call
-		from, w = &own.core, own.worker.Load()
+		from, w = &own.core, own.core.worker.Load()
 	} else {
 		from, w = caller(ctx)
 	}
@@ -46,9 +48,9 @@ func (r Ref[M]) Tell(ctx context.Context, msg M) {
 	}
 	e := envelope[M]{msg: msg, with: from}
 	c, plain := r.to.(*cell[M])
-	if plain && len(c.sys().beforeSend) == 0 { // the short way, without calls through interfaces
+	if plain && len(c.core.sys().beforeSend) == 0 { // the short way, without calls through interfaces
 		if v := c.post(&e, w); v != verdictTaken {
-			c.sys().deadLetter(&c.core, from, msg, v.reason())
+			c.core.sys().deadLetter(&c.core, from, msg, v.reason())
 		}
 		return
 	}
@@ -251,7 +253,7 @@ func typed[M any](c *core, what string) (Ref[M], error) {
 	if !ok {
 		return Ref[M]{}, fmt.Errorf("look up %s: %w: it is a %s and does not accept %s", what, ErrNotAccepted, c.impl().typeName(), nameOf[M]())
 	}
-	if a, ok := t.(*cell[M]); ok && a.isVirtual() {
+	if a, ok := t.(*cell[M]); ok && a.core.isVirtual() {
 		return a.activation().self, nil
 	}
 	return Ref[M]{t}, nil

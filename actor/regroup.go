@@ -18,7 +18,7 @@ type group struct {
 }
 
 // regroup restarts the children that the strategy says. REQUIRES: the turn owns c.
-func (c *cell[M]) regroup(failed *core, after time.Duration) {
+func (c *core) regroup(failed *core, after time.Duration) {
 	c.setRegrouping(true) // first: from here on the end of a child is reported
 	members := c.childList()
 	i := slices.Index(members, failed)
@@ -43,7 +43,7 @@ func (c *cell[M]) regroup(failed *core, after time.Duration) {
 	c.regroupStep()
 }
 
-func (c *cell[M]) setRegrouping(on bool) {
+func (c *core) setRegrouping(on bool) {
 	c.mu.Lock()
 	c.ext.regrouping = on
 	c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *cell[M]) setRegrouping(on bool) {
 // restarted, and its children with it.
 //
 // With release the members go on by themselves, so that they can handle what is queued.
-func (c *cell[M]) disband(release bool) {
+func (c *core) disband(release bool) {
 	g := c.ext.group
 	if g == nil {
 		return
@@ -73,7 +73,7 @@ func (c *cell[M]) disband(release bool) {
 }
 
 // regroupStep does the next thing.
-func (c *cell[M]) regroupStep() {
+func (c *core) regroupStep() {
 	g := c.ext.group
 	if n := len(g.halting); n > 0 {
 		child := g.halting[n-1]
@@ -102,7 +102,7 @@ func (c *cell[M]) regroupStep() {
 }
 
 // halted notes that a member has been halted, or is gone.
-func (c *cell[M]) halted(child *core, gone bool) {
+func (c *core) halted(child *core, gone bool) {
 	g := c.ext.group
 	if g == nil {
 		return
@@ -137,7 +137,7 @@ func lastIndex(list []*core, c *core) int {
 }
 
 // started notes that a member runs again.
-func (c *cell[M]) started(child *core) {
+func (c *core) started(child *core) {
 	g := c.ext.group
 	if g == nil || len(g.halting) > 0 {
 		return

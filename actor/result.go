@@ -19,10 +19,10 @@ type result[M any] struct {
 
 // expectResult returns nil when the actor was taken away from the caller, a callback.
 func (c *cell[M]) expectResult() *result[M] {
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return nil
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	e := &result[M]{active: true, header: c.turnHeader()}
 	m := c.needIncarnation()
 	if m.results == nil {
@@ -47,9 +47,9 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 	e.active = false
 	delete(c.mailbox().inc.results, e)
 	c.setHeader(e.header)
-	c.enterUser()
+	c.core.enterUser()
 	msg = e.outcome()
-	c.leaveUser()
+	c.core.leaveUser()
 	return msg, true
 }
 
@@ -65,7 +65,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	if e == nil {
 		return // nobody waits for the outcome
 	}
-	life := c.life()
+	life := c.core.life()
 	run := func() {
 		var value T
 		err := errGoexit
@@ -77,13 +77,13 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 		}()
 		value, err = work(life)
 	}
-	if !c.isGated() {
-		c.sched().background(&c.core, run)
+	if !c.core.isGated() {
+		c.core.sched().background(&c.core, run)
 		return
 	}
-	c.holdOrLeave(func(dropped error) {
+	c.core.holdOrLeave(func(dropped error) {
 		if dropped == nil {
-			c.sched().background(&c.core, run)
+			c.core.sched().background(&c.core, run)
 		}
 	})
 }
@@ -118,18 +118,18 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		return
 	}
 	limit := limitOf(opts)
-	ask := newCall[R](c.life(), c.sys())
+	ask := newCall[R](c.core.life(), c.core.sys())
 	ask.alarm.when = ask.sys.limitAt(limit)
 	ask.notify = func() {
-		c.sys().clock.cancel(&ask.alarm)
-		e.deliver(c, func() M { return wrap(ask.answer, describe(c.sys().timeUp(ask.err, limit), to, req)) })
+		c.core.sys().clock.cancel(&ask.alarm)
+		e.deliver(c, func() M { return wrap(ask.answer, describe(c.core.sys().timeUp(ask.err, limit), to, req)) })
 	}
-	c.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
+	c.core.sys().clock.at(&ask.alarm, ask.alarm.when, ask)
 	switch {
 	case limit < 0:
 		ask.ring()
 		return
-	case c.isGated():
+	case c.core.isGated():
 		askHeld(ctx, &c.core, to, req, ask)
 		return
 	}
@@ -212,10 +212,10 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 // actor's own callbacks.
 func Blocking[M any](ctx *Context[M], f func() error) error {
 	required(f != nil, "Blocking: the function is nil")
-	if err := ctx.cell().settleGate(ctx); err != nil {
+	if err := ctx.cell().core.settleGate(ctx); err != nil {
 		return fmt.Errorf("blocking: %w", err)
 	}
-	if w := ctx.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
+	if w := ctx.core.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
 		if w.stepOut() {
 			defer w.stepIn()
 		}
@@ -227,12 +227,12 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 // up no other actor. If too many handlers wait it fails at once with [ErrTooManyWaiting].
 func (ctx *Context[M]) Sleep(d time.Duration) error {
 	c := ctx.cell()
-	over, err := newInbox[struct{}](ctx, c.sys())
+	over, err := newInbox[struct{}](ctx, c.core.sys())
 	if err != nil {
 		return fmt.Errorf("sleep: %w", err)
 	}
-	alarm := c.sys().clock.after(d, func() { over.put(struct{}{}) })
-	defer c.sys().clock.cancel(alarm)
+	alarm := c.core.sys().clock.after(d, func() { over.put(struct{}{}) })
+	defer c.core.sys().clock.cancel(alarm)
 	if _, ok := over.take(ctx.moment()); !ok {
 		return context.Cause(ctx)
 	}
@@ -245,15 +245,15 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 // handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return fmt.Errorf("forward: the actor was killed: %w", ErrStopped)
 	}
 	dst := to.recipient()
 	cur := *c.message()
 	msg, ok := any(cur.msg).(N)
 	ask, asked := cur.with.(pendingAsk)
-	c.taken = c.taken || asked && ok
-	c.exitRuntime()
+	c.core.taken = c.core.taken || asked && ok
+	c.core.exitRuntime()
 	if !ok {
 		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
@@ -261,11 +261,11 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	if asked {
 		ask.passTo(dst.waitedOn())
 	}
-	if c.isGated() {
+	if c.core.isGated() {
 		passOnHeld(&c.core, dst, e, ask)
 		return nil
 	}
-	passOn(c.sys(), dst, e, ask, ctx.worker.Load())
+	passOn(c.core.sys(), dst, e, ask, ctx.core.worker.Load())
 	return nil
 }
 

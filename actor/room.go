@@ -82,10 +82,10 @@ func (c *cell[M]) crowded() bool { return c.mailbox().special.room.crowded.Load(
 // postWaiting is postSpecial for a message that the mailbox had no room for: its sender waits,
 // unless there is room now. put is called once, at once or later.
 func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, put func() (old envelope[M], did bool)) (verdict, *roomWait[M]) {
-	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.sys().waiters.get(), since: c.sched().monitor.coarse.Load()}
+	r := &roomWait[M]{c: c, replaces: replaces, put: put, waiter: c.core.sys().waiters.get(), since: c.core.sched().monitor.coarse.Load()}
 	v := c.postSpecial(e, w, r, patient, replaces, put)
 	if v != verdictWait {
-		c.sys().waiters.put(r.waiter)
+		c.core.sys().waiters.put(r.waiter)
 		return v, nil
 	}
 	return v, r
@@ -95,7 +95,7 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // of it: it is still the caller's if the verdict is verdictGone, or verdictWait, when nobody has
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
-	if told := r.c.sched().waitFor(r.waiter.told, done); told && r.taken {
+	if told := r.c.core.sched().waitFor(r.waiter.told, done); told && r.taken {
 		return r.ended(verdictTaken) // without the lock: who tells has written taken before
 	}
 	return r.giveUp()
@@ -107,7 +107,7 @@ func (r *roomWait[M]) giveUp() verdict { return r.ended(r.leave()) }
 // ended gives back what the wait has used.
 func (r *roomWait[M]) ended(v verdict) verdict {
 	isClosed(r.waiter.told) // what was told and not waited for
-	r.c.sys().waiters.put(r.waiter)
+	r.c.core.sys().waiters.put(r.waiter)
 	if v == verdictTaken {
 		r.c.observeLate()
 	}
@@ -127,15 +127,15 @@ func (r *roomWait[M]) request() interrupter { return r }
 // nothing any more wakes the next: so the turn that has closed it need not wake all.
 func (r *roomWait[M]) leave() verdict {
 	c := r.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
 	if r.taken {
 		return verdictTaken
 	}
 	room := &c.mailbox().special.room
 	room.remove(r)
 	r.replaces, r.put = nil, nil
-	if !c.takesNothing() {
+	if !c.core.takesNothing() {
 		return verdictWait
 	}
 	room.tellFirst()

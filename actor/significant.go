@@ -46,7 +46,7 @@ func (c *core) takeBereft() bool {
 }
 
 // stopWithout stops the actor if it does not outlive a child that has ended. REQUIRES: the turn owns c.
-func (c *cell[M]) stopWithout(child *core) {
+func (c *core) stopWithout(child *core) {
 	c.mu.Lock()
 	minds := c.minds(child)
 	if minds && c.phase == suspended {

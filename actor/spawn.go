@@ -39,7 +39,7 @@ type Spawner interface {
 	spawner() (*core, *worker)
 }
 
-func (s *System) spawner() (*core, *worker)       { return &s.root.core, nil }
+func (s *System) spawner() (*core, *worker)       { return s.root, nil }
 func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.running() }
 
 // SpawnOption refines how an actor is spawned.
@@ -89,11 +89,11 @@ func mustStart[M any](c *cell[M], err error) Ref[M] {
 	if err != nil {
 		panic("actor: " + err.Error() + "; use TrySpawn where that can happen")
 	}
-	if c.isVirtual() {
+	if c.core.isVirtual() {
 		c.beginPassive()
 		return Ref[M]{c}
 	}
-	_ = c.firstTurn(c.fail) // the supervisor has it
+	_ = c.core.firstTurn(c.core.fail) // the supervisor has it
 	return Ref[M]{c}
 }
 
@@ -102,12 +102,12 @@ func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 	if err != nil {
 		return Ref[M]{}, err
 	}
-	if c.isVirtual() {
+	if c.core.isVirtual() {
 		c.beginPassive()
 		return Ref[M]{c}, nil
 	}
-	if err = c.firstTurn(func(err error) { c.beginStop(stopNow, Failed, err) }); err != nil {
-		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.fullPath(), err)
+	if err = c.core.firstTurn(func(err error) { c.core.beginStop(stopNow, Failed, err) }); err != nil {
+		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.core.fullPath(), err)
 	}
 	return Ref[M]{c}, nil
 }
@@ -144,10 +144,27 @@ func (f funcActor[M]) Receive(ctx *Context[M], msg M) error { return f(ctx, msg)
 func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M], opts []SpawnOption) (*cell[M], error) {
 	required(parent != nil, "Spawn: the parent is nil: it is a *System, or the Context of a callback")
 	required(given(state, newActor), "Spawn: the function is nil: it makes the actor's state, or for SpawnFunc is the handler")
+	p, w, name, opts, err := mayAdopt(parent, name, opts, reflect.TypeFor[M]())
+	if err != nil {
+		return nil, err
+	}
+	c := &cell[M]{actor: state, newActor: newActor}
+	c.core.kind, c.core.parent, c.core.weight = kindOf[M](p.sys(), p.sched()), p, 1
+	c.core.schedule()
+	c.core.worker.Store(w)
+	if err := c.core.introduce(name, opts); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// mayAdopt returns who becomes the parent, its worker, and the name and the options of the child, or
+// why there may be none.
+func mayAdopt(parent Spawner, name string, opts []SpawnOption, messages reflect.Type) (*core, *worker, string, []SpawnOption, error) {
 	p, w := parent.spawner()
 	if ctx, ok := parent.(context.Context); ok && p.isGated() {
 		if err := p.settleGate(ctx); err != nil {
-			return nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
+			return nil, nil, "", nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
 		}
 		p, w = parent.spawner() // it may have waited
 	}
@@ -156,42 +173,43 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 		name, as = a.activation()
 		opts = append(slices.Clip(opts), as)
 	}
-	sys := p.sys()
-	if len(sys.beforeSpawn) > 0 {
-		if err := sys.mayStart(p, name, nameOf[M]()); err != nil {
-			return nil, err
+	if sys := p.sys(); len(sys.beforeSpawn) > 0 {
+		if err := sys.mayStart(p, name, messages.String()); err != nil {
+			return nil, nil, "", nil, err
 		}
 	}
-	c := &cell[M]{actor: state, newActor: newActor}
-	c.kind, c.parent, c.weight = kindOf[M](sys, p.sched()), p, 1
-	c.schedule()
-	c.worker.Store(w)
+	return p, w, name, opts, nil
+}
+
+// introduce makes the actor known, with the name and the options.
+func (c *core) introduce(name string, opts []SpawnOption) error {
 	if len(opts) > 0 {
 		if err := c.refine(name, opts); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	p, sys := c.parent, c.sys()
 	if err := c.reserveName(p, name); err != nil {
-		return nil, err
+		return err
 	}
-	sys.actors.add(&c.core)
+	sys.actors.add(c)
 	// From here on others may see the actor: it is complete.
 	sys.living.Add(1)
-	if !p.adopt(&c.core) {
+	if !p.adopt(c) {
 		if c.path != nil {
 			sys.names.remove(*c.path)
 		}
-		sys.actors.remove(&c.core)
+		sys.actors.remove(c)
 		sys.living.Add(-1)
-		return nil, fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
+		return fmt.Errorf("spawn %q under %s: parent: %w", name, p.fullPath(), ErrStopped)
 	}
 	if c.path != nil {
-		sys.names.publish(*c.path, &c.core)
+		sys.names.publish(*c.path, c)
 	}
 	if c.traits.runsOn() == onThread {
-		c.ext.thread.open(&c.core)
+		c.ext.thread.open(c)
 	}
-	return c, nil
+	return nil
 }
 
 // given reports whether there is something to make an actor of.
@@ -203,7 +221,7 @@ func given[M any](state Actor[M], newActor maker[M]) bool {
 }
 
 // refine applies the options of spawning.
-func (c *cell[M]) refine(name string, opts []SpawnOption) error {
+func (c *core) refine(name string, opts []SpawnOption) error {
 	cfg := spawnConfig{super: c.kind.super, weight: 1}
 	for _, opt := range opts {
 		required(opt != nil, "Spawn: an option is nil: leave it out")
@@ -214,7 +232,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		if err != nil {
 			return fmt.Errorf("spawn %q: %w", name, err)
 		}
-		c.kind = kindOf[M](c.sys(), on)
+		c.kind = c.impl().kindOn(on)
 	}
 	if o := cfg.observer; o != nil {
 		cfg.around = append(cfg.around, func(_ context.Context, r Reception, next func() error) error {
@@ -222,12 +240,9 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 			return next()
 		})
 	}
-	mail, err := newSpecial[M](&cfg)
+	special, queue, err := c.impl().setMailbox(&cfg)
 	if err != nil {
 		return fmt.Errorf("spawn %q: %w", name, err)
-	}
-	if mail != nil {
-		c.box = &mailbox[M]{special: mail, alarm: overloadStart, limit: math.MaxInt}
 	}
 	if cfg.reentrant && cfg.runsOn != onPool {
 		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
@@ -247,12 +262,12 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.needExtLocked().reentry = new(reentry)
 	}
 	if cfg.virtual != nil {
-		if err := c.virtualize(name, cfg.virtual); err != nil {
+		if err := c.impl().virtualize(name, cfg.virtual); err != nil {
 			return err
 		}
 		c.passivateAfter(cfg.passivate)
 	} else if cfg.passivate > 0 {
-		if c.newActor == nil {
+		if c.impl().isFunc() {
 			return fmt.Errorf("spawn %q: an actor that is a function cannot be passivated: it has no state", name)
 		}
 		if cfg.gate != nil {
@@ -270,7 +285,7 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 		c.needExtLocked().guardian = cfg.guardian
 	}
 	if cfg.stopWithin > 0 {
-		c.needExtLocked().patience = &patience{c: &c.core, limit: cfg.stopWithin}
+		c.needExtLocked().patience = &patience{c: c, limit: cfg.stopWithin}
 	}
 	if cfg.runsOn == onSender {
 		c.needExtLocked()
@@ -278,20 +293,37 @@ func (c *cell[M]) refine(name string, opts []SpawnOption) error {
 	if h := newThread(cfg.runsOn); h != nil {
 		c.needExtLocked().thread = h
 	}
-	if cfg.super != c.kind.super || len(cfg.around) > 0 || mail != nil || cfg.gate != nil {
+	if cfg.super != c.kind.super || len(cfg.around) > 0 || special || cfg.gate != nil {
 		own := *c.kind
 		own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
 		if cfg.gate != nil {
-			c.gateBy(cfg.gate)
+			c.impl().gateBy(cfg.gate)
 			own.around = append(make([]ReceiveMiddleware, 0, 1), own.around...) // not nil: serve has no short way for it
 		}
-		if mail != nil {
-			own.queue = mail.queue
+		if special {
+			own.queue = queue
 		}
 		c.kind = &own
 	}
 	return nil
 }
+
+// kindOn returns the kind of such actors on those workers.
+func (c *cell[M]) kindOn(on *scheduler) *kind { return kindOf[M](c.core.sys(), on) }
+
+// setMailbox gives the actor its own mailbox, if the options say so, and returns what orders it.
+// REQUIRES: nobody else can see the actor.
+func (c *cell[M]) setMailbox(cfg *spawnConfig) (special bool, queue any, err error) {
+	mail, err := newSpecial[M](cfg)
+	if mail == nil || err != nil {
+		return false, nil, err
+	}
+	c.box = &mailbox[M]{special: mail, alarm: overloadStart, limit: math.MaxInt}
+	return true, mail.queue, nil
+}
+
+// isFunc reports whether the actor is a function, which has no state.
+func (c *cell[M]) isFunc() bool { return c.newActor == nil }
 
 // reserveName reserves the name, if there is one.
 func (c *core) reserveName(parent *core, name string) error {
@@ -329,11 +361,11 @@ func checkName(name string) error {
 
 // firstTurn starts the first incarnation on the spawner's goroutine, which owns the
 // actor until the end of it, and returns Init's error after failed has dealt with it.
-func (c *cell[M]) firstTurn(failed func(error)) (err error) {
+func (c *core) firstTurn(failed func(error)) (err error) {
 	c.beginTurn()
 	err = errGoexit // what remains if Init ends the goroutine
 	defer func() {
-		c.parent.occupy(&c.core, nil)
+		c.parent.occupy(c, nil)
 		if err != nil {
 			failed(err)
 		} else {
@@ -346,12 +378,12 @@ func (c *cell[M]) firstTurn(failed func(error)) (err error) {
 				c.quit()
 			}
 		}
-		if c.endTurn(nil) {
-			c.sched().ready(&c.core, nil)
+		if c.impl().endTurn(nil) {
+			c.sched().ready(c, nil)
 		}
 	}()
-	c.parent.occupy(nil, &c.core)
-	err = c.tryStart()
+	c.parent.occupy(nil, c)
+	err = c.impl().tryStart()
 	return err
 }
 

@@ -77,14 +77,14 @@ func (s *supervision) spec() SupervisionSpec {
 // spec implements impl.
 func (c *cell[M]) spec(s *Spec) {
 	s.Order = "plain"
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.mu.Lock()
+	defer c.core.mu.Unlock()
 	_, s.Function = c.actor.(funcActor[M])
 	m := c.mailbox()
 	if m == nil || m.special == nil {
 		return
 	}
-	s.Order, s.Bound, s.Overflow = m.special.queue.order(), m.special.bound, m.special.overflow
+	s.Order, s.Bound, s.Overflow = m.special.queue.orderName(), m.special.bound, m.special.overflow
 }
 
 func (r runsOn) String() string { return [...]string{"workers", "thread", "sender"}[r] }

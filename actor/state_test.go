@@ -43,11 +43,11 @@ func TestKillWaitsForAFunctionOfTheRuntimeThatTheHandlerHasCalled(t *testing.T) 
 		ref := SpawnFunc(sys, "x", func(ctx *Context[int], _ int) error {
 			close(entered)
 			<-inRuntime
-			if !ctx.cell().enterRuntime() {
+			if !ctx.cell().core.enterRuntime() {
 				t.Error("the actor was taken away before it was killed")
 			}
 			<-leaveRuntime
-			ctx.cell().exitRuntime()
+			ctx.cell().core.exitRuntime()
 			<-release
 			return nil
 		})

@@ -181,7 +181,7 @@ func (s *supervision) count(failures *[]time.Time) int {
 
 // supervise decides about a child that failed, or, with a nil err, a permanent one
 // that stopped of its own accord. REQUIRES: the turn owns c.
-func (c *cell[M]) supervise(s signal) {
+func (c *core) supervise(s signal) {
 	child, err := s.child, s.err
 	if c.phase == stopping && c.ext.end == stopDrain && err != nil {
 		c.superviseDraining(s)
@@ -211,7 +211,7 @@ func (c *cell[M]) supervise(s signal) {
 }
 
 // decide asks the actor's decider. REQUIRES: the turn owns c.
-func (c *cell[M]) decide(s signal) Directive {
+func (c *core) decide(s signal) Directive {
 	if s.undecided {
 		return Escalate
 	}
@@ -234,7 +234,7 @@ func (s signal) possible(d Directive) Directive {
 
 // superviseDraining decides while the children handle the rest of their mail: one that fails
 // goes on with it if it may, by itself, since its siblings are gone or about to be.
-func (c *cell[M]) superviseDraining(s signal) {
+func (c *core) superviseDraining(s signal) {
 	d := s.possible(c.decide(s))
 	after, ok := time.Duration(0), d == Resume
 	if d == Restart {
@@ -252,7 +252,7 @@ func (c *cell[M]) superviseDraining(s signal) {
 
 // mayRestart books one more failure of a child. It returns how many there were, and whether
 // the budget allows a restart, and after which delay.
-func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) {
+func (c *core) mayRestart(child *core) (n int, after time.Duration, ok bool) {
 	super, failures := c.superOf(child), &c.needExt().failures
 	if super.strategy == OneForOne {
 		failures = &child.needExt().budget
@@ -262,7 +262,7 @@ func (c *cell[M]) mayRestart(child *core) (n int, after time.Duration, ok bool) 
 }
 
 // restartChild restarts what the strategy says, if the budget allows it.
-func (c *cell[M]) restartChild(child *core, err error) {
+func (c *core) restartChild(child *core, err error) {
 	super := c.superOf(child)
 	n, after, ok := c.mayRestart(child)
 	if !ok {
@@ -290,7 +290,7 @@ func orStopped(err error) error {
 }
 
 // escalate makes a child's failure the supervisor's own.
-func (c *cell[M]) escalate(child *core, err error) {
+func (c *core) escalate(child *core, err error) {
 	if c.parent == nil || c.traits.keeps() {
 		c.giveUp(child, err)
 		return
@@ -304,7 +304,7 @@ func (c *cell[M]) escalate(child *core, err error) {
 }
 
 // giveUp stops a child for good.
-func (c *cell[M]) giveUp(child *core, err error) {
+func (c *core) giveUp(child *core, err error) {
 	c.sys().say(slog.LevelError, "actor stopped by its supervisor",
 		slog.String("actor", child.pid().String()), slog.String("error", fmt.Sprint(orStopped(err))))
 	child.signal(signal{kind: sigGiveUp, err: err})

@@ -35,7 +35,7 @@ type System struct {
 	parked    atomic.Int64          // handlers whose stacks are set aside
 
 	clock *clock
-	root  *cell[struct{}]
+	root  *core         // not its cell: every package that uses a System would compile that
 	gone  chan struct{} // closed when the root has ended
 
 	inc       uint32 // the incarnation: random, so that a PID of an earlier process finds nobody
@@ -128,12 +128,13 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		cfg.driver.Attach(&Driven{s})
 	}
 	s.inc = s.rand.Uint32() | 1
-	s.root = &cell[struct{}]{actor: rootActor{}}
-	r, path := &s.root.core, "/"
+	root := &cell[struct{}]{actor: rootActor{}}
+	r, path := &root.core, "/"
+	s.root = r
 	r.kind, r.path, r.phase, r.weight = newKind[struct{}](s, s.sched, &cfg.super, nil), &path, running, 1
-	s.actors.add(&s.root.core)
+	s.actors.add(s.root)
 	s.names.reserve("/")
-	s.names.publish("/", &s.root.core)
+	s.names.publish("/", s.root)
 	s.living.Add(1)
 	return s
 }
@@ -204,7 +205,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		return Report{}, fmt.Errorf("shut down %s: %s would wait for its own end: %w", s.name, c.fullPath(), ErrDeadlock)
 	}
 	began, before := time.Now(), s.deadLetterCount()
-	s.root.drain()
+	s.root.impl().drain()
 	var err error
 	if !s.await(ctx.Done()) {
 		err = context.Cause(ctx)
@@ -287,7 +288,7 @@ func (s *System) killAll() {
 		}
 		c.stop(stopKill)
 	}
-	kill(&s.root.core)
+	kill(s.root)
 	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.deadLetterCount()} }
 	for last := progress(); !s.awaitFor(killGrace); {
 		now := progress()
@@ -318,7 +319,7 @@ func (s *System) unfinished() []Info {
 			list = append(list, c.info())
 		}
 	}
-	walk(&s.root.core)
+	walk(s.root)
 	for _, sched := range s.scheds {
 		list = slices.AppendSeq(list, maps.Values(sched.leftBehind()))
 	}

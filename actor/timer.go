@@ -59,10 +59,10 @@ func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 // delivered, even if it is already in the mailbox. For use in the actor's own callbacks.
 func (ctx *Context[M]) Cancel(key string) bool {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return false
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	return c.cancelTimer(key)
 }
 
@@ -74,7 +74,7 @@ func (c *cell[M]) cancelTimer(key string) bool {
 	}
 	t, ok := m.timers[key]
 	if ok {
-		t.cancel(c.sys())
+		t.cancel(c.core.sys())
 		delete(m.timers, key)
 	}
 	return ok
@@ -83,10 +83,10 @@ func (c *cell[M]) cancelTimer(key string) bool {
 // set is After, Every and On.
 func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan Schedule) {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return // nobody could cancel it
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	c.cancelTimer(key)
 	t := &timer[M]{key: key, msg: msg, once: once, plan: plan, active: true}
 	if once && plan == nil && !c.handlesTimer(key) {
@@ -110,9 +110,9 @@ func (c *cell[M]) setTimer(t *timer[M], d time.Duration) {
 		}
 	}
 	if t.once {
-		t.node = c.sys().clock.after(d, fire)
+		t.node = c.core.sys().clock.after(d, fire)
 	} else {
-		t.node = c.sys().clock.every(d, fire)
+		t.node = c.core.sys().clock.every(d, fire)
 	}
 	inc := c.needIncarnation()
 	if inc.timers == nil {
@@ -138,9 +138,9 @@ func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 // again sets the timer for the schedule's next time.
 func (t *timer[M]) again(c *cell[M]) {
 	now := time.Now()
-	c.enterUser()
+	c.core.enterUser()
 	next := t.plan.Next(now)
-	c.leaveUser()
+	c.core.leaveUser()
 	if !next.IsZero() {
 		c.setTimer(&timer[M]{key: t.key, msg: t.msg, once: true, plan: t.plan, active: true}, next.Sub(now))
 	}

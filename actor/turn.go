@@ -16,35 +16,35 @@ import (
 // The deferred recover that turns a panic into a failure is set up once for a run of turns, in
 // coroutine.shift, and not for each message: that is 5 ns a message less.
 func (c *cell[M]) turn(w *worker) (again bool) {
-	c.beginTurn()
-	if c.worker.Load() != w {
-		c.worker.Store(w)
+	c.core.beginTurn()
+	if c.core.worker.Load() != w {
+		c.core.worker.Store(w)
 	}
-	mail := true                                // that is what has woken the actor: there is a mailbox, with the mail in the batch
-	if c.hasSignals() || c.traits.reentrant() { // which a stack may have woken, too
-		c.handleSignals()
-		mail = c.phase == running && c.fetch()
+	mail := true                                          // that is what has woken the actor: there is a mailbox, with the mail in the batch
+	if c.core.hasSignals() || c.core.traits.reentrant() { // which a stack may have woken, too
+		c.core.handleSignals()
+		mail = c.core.phase == running && c.fetch()
 	}
-	if mail && c.isPassive() {
+	if mail && c.core.isPassive() {
 		if c.lapsed() {
-			c.handleSignals()
+			c.core.handleSignals()
 		} else {
 			c.activate()
 		}
 	}
 	var s *mailbox[M]
-	if mail && c.phase == running {
+	if mail && c.core.phase == running {
 		s = c.mailbox()
-		c.stirred()
+		c.core.stirred()
 		c.work(s)
 	}
-	c.endFirstTurn()
-	c.lock(nil) // the worker may be that of the next turn
+	c.core.endFirstTurn()
+	c.core.lock(nil) // the worker may be that of the next turn
 	if s != nil && !s.owned() {
-		c.mu.Unlock()
-		c.exit()
+		c.core.mu.Unlock()
+		c.core.exit()
 	}
-	return c.endTurnLocked(c.worker.Load())
+	return c.endTurnLocked(c.core.worker.Load())
 }
 
 // exit ends the goroutine of a handler that its actor was taken away from.
@@ -56,27 +56,27 @@ func (c *core) exit() {
 // work handles mail until the turn is over. It may return in the window after a marked message:
 // the caller has to look whether the mailbox is still its own.
 func (c *cell[M]) work(s *mailbox[M]) {
-	sched := c.sched()
-	t := turnBudget{messages: max(1, sched.turnMessages*int(c.weight))}
+	sched := c.core.sched()
+	t := turnBudget{messages: max(1, sched.turnMessages*int(c.core.weight))}
 	if ps := sched.profiles.Load(); ps != nil {
 		t.timing = c.timeTurn(s, ps)
 	}
-	t.begin(c.worker.Load())
-	for c.mayBegin() && c.serve(s, &t) {
-		if !c.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
+	t.begin(c.core.worker.Load())
+	for c.core.mayBegin() && c.serve(s, &t) {
+		if !c.core.hasSignals() && (t.messages <= 0 || !s.left() && !c.expectsMore(s)) {
 			return
 		}
 		if !s.leave() {
-			c.exit()
+			c.core.exit()
 		}
-		if c.hasSignals() {
-			if c.handleSignals(); c.isPassive() {
+		if c.core.hasSignals() {
+			if c.core.handleSignals(); c.core.isPassive() {
 				return
 			}
 		} else if !s.left() && !c.refill(s) {
 			return
 		}
-		if t.messages <= 0 || c.phase != running {
+		if t.messages <= 0 || c.core.phase != running {
 			return
 		}
 	}
@@ -87,7 +87,7 @@ func (c *cell[M]) expectsMore(s *mailbox[M]) bool {
 	if s.special != nil || s.behind {
 		return true
 	}
-	w := c.worker.Load()
+	w := c.core.worker.Load()
 	return w != nil && w.alone()
 }
 
@@ -168,10 +168,10 @@ func (t *turnBudget) end(w *worker) {
 
 // fetch moves mail to where the turn finds it.
 func (c *cell[M]) fetch() bool {
-	c.lock(c.worker.Load())
+	c.core.lock(c.core.worker.Load())
 	s := c.mailbox()
 	got := s != nil && (s.left() || s.take())
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	return got
 }
 
@@ -180,20 +180,20 @@ func (c *cell[M]) fetch() bool {
 // instead of waking the actor one by one. After a batch it waits longer: the more comes
 // together, the less often the turn takes the lock away from the senders.
 func (c *cell[M]) linger(s *mailbox[M]) bool {
-	w := c.worker.Load()
+	w := c.core.worker.Load()
 	if w == nil || !w.alone() || w.s.computing.Load() {
 		return false
 	}
 	w.publish()
 	yields := 1
-	if len(s.batch) >= lingerBatch && c.sched().n > 1 {
+	if len(s.batch) >= lingerBatch && c.core.sched().n > 1 {
 		yields = lingerBatch
 	}
 	for i := range lingerTimes {
 		for range yields * (i + 1) {
 			runtime.Gosched()
 		}
-		if c.hasSignals() || c.fetch() {
+		if c.core.hasSignals() || c.fetch() {
 			return true
 		}
 		if !w.alone() {
@@ -212,7 +212,7 @@ const (
 // endTurn gives the actor back: to nobody, if it is idle, or to the caller if there is more to
 // do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
-	c.lock(w)
+	c.core.lock(w)
 	return c.endTurnLocked(w)
 }
 
@@ -222,50 +222,50 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	if s != nil {
 		s.sweep()
 		c.account(s, w)
-		if c.traits.reentrant() {
+		if c.core.traits.reentrant() {
 			c.dropIncarnation(s)
 		}
 	}
-	again = c.hasSignals() && c.phase != stopped
-	if !again && c.traits.reentrant() {
-		if again = c.resumable(); !again && c.mustBlock() {
-			c.block()
-			c.mu.Unlock()
+	again = c.core.hasSignals() && c.core.phase != stopped
+	if !again && c.core.traits.reentrant() {
+		if again = c.core.resumable(); !again && c.core.mustBlock() {
+			c.core.block()
+			c.core.mu.Unlock()
 			return false
 		}
 	}
-	if again || c.phase == running && s != nil && (s.left() || s.take()) {
+	if again || c.core.phase == running && s != nil && (s.left() || s.take()) {
 		c.unmark()
-		c.requeue()
-		c.mu.Unlock()
+		c.core.requeue()
+		c.core.mu.Unlock()
 		return true
 	}
-	if c.phase == running && s != nil {
+	if c.core.phase == running && s != nil {
 		s.shrink(bufferMost)
 	}
-	recovered := s != nil && s.alarm > overloadStart && c.phase == running
+	recovered := s != nil && s.alarm > overloadStart && c.core.phase == running
 	if recovered {
 		s.alarm, s.limit = overloadStart, firstLook
 	}
-	c.rest()
+	c.core.rest()
 	emptied := s.emptied()
 	remember := false
 	switch {
-	case s == nil || c.remembered:
-	case w == nil, c.phase == stopped:
+	case s == nil || c.core.remembered:
+	case w == nil, c.core.phase == stopped:
 		c.releaseMailbox()
 	default:
-		c.remembered, remember = true, true
+		c.core.remembered, remember = true, true
 	}
-	c.mu.Unlock()
+	c.core.mu.Unlock()
 	if remember {
 		w.remember(&c.core)
 	}
 	if recovered {
-		c.sys().publish(Overload{PID: c.pid()})
+		c.core.sys().publish(Overload{PID: c.core.pid()})
 	}
 	if emptied {
-		s.special.observer.Emptied(c.pid())
+		s.special.observer.Emptied(c.core.pid())
 	}
 	return false
 }
@@ -275,11 +275,11 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 	if s.handled == 0 {
 		return
 	}
-	c.handled += s.handled
+	c.core.handled += s.handled
 	if w != nil {
 		w.done += s.handled
 	} else {
-		c.sys().handled.Add(s.handled)
+		c.core.sys().handled.Add(s.handled)
 	}
 	s.handled = 0
 }
@@ -288,15 +288,15 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 // is used up, a signal has come, or the actor has failed or wants to stop. For the last two
 // it reports false.
 func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
-	short := c.kind.around == nil && t.timing == nil
+	short := c.core.kind.around == nil && t.timing == nil
 	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
 	var valid func() bool
-	if c.isVirtual() {
+	if c.core.isVirtual() {
 		valid = c.activation().Valid
 	}
-	for t.messages > 0 && s.left() && !c.hasSignals() {
+	for t.messages > 0 && s.left() && !c.core.hasSignals() {
 		if valid != nil && !valid() {
-			c.stop(stopNow) // a signal, with which the message is left
+			c.core.stop(stopNow) // a signal, with which the message is left
 			break
 		}
 		e := s.peek()
@@ -304,7 +304,7 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		var ask pendingAsk
 		if !plain {
 			if !s.leave() { // what is done for it is not for the window between two plain messages
-				c.exit()
+				c.core.exit()
 			}
 			ask, _ = e.with.(pendingAsk)
 		}
@@ -316,10 +316,10 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 				c.beginAsk(s, ask)
 			}
 			if !s.enter(e) {
-				c.exit()
+				c.core.exit()
 			}
 			err = a.Receive(c.context(), e.msg)
-			through = err == nil && s.inc == nil && s.resumed == nil && !c.halting && (plain || c.answered(s, ask))
+			through = err == nil && s.inc == nil && s.resumed == nil && !c.core.halting && (plain || c.answered(s, ask))
 			if !through {
 				c.returned(s)
 			}
@@ -335,13 +335,13 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		if resumed {
 			c.endResumed(s)
 		}
-		w := c.worker.Load() // the handler may have waited
+		w := c.core.worker.Load() // the handler may have waited
 		if w != nil && w.due.Load() || t.used == t.next {
 			if !s.leave() { // the worker may be that of the next turn
-				c.exit()
+				c.core.exit()
 			}
-			w = c.worker.Load()
-			t.look(w, c.weight)
+			w = c.core.worker.Load()
+			t.look(w, c.core.weight)
 		}
 		t.messages--
 		t.used++
@@ -350,14 +350,14 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 		}
 		if !plain || err != nil {
 			if err = c.after(err); err != nil {
-				c.fail(err)
+				c.core.fail(err)
 				s.cur = nil
 				return false
 			}
 		}
-		if c.halting {
+		if c.core.halting {
 			s.cur = nil
-			c.quit()
+			c.core.quit()
 			return false
 		}
 		if resumed {
@@ -371,11 +371,11 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 // answered ends the handling of a request that has its answer, in the window after its mark. It
 // reports false when there is more to be seen to.
 func (c *cell[M]) answered(s *mailbox[M], ask pendingAsk) bool {
-	if !ask.over() || c.taken {
+	if !ask.over() || c.core.taken {
 		return false
 	}
 	if !c.endAsk(s) {
-		c.exit()
+		c.core.exit()
 	}
 	return true
 }
@@ -384,10 +384,10 @@ func (c *cell[M]) answered(s *mailbox[M], ask pendingAsk) bool {
 // not return when the actor was taken away from the handler.
 func (c *cell[M]) returned(s *mailbox[M]) {
 	if !s.leave() {
-		c.exit()
+		c.core.exit()
 	}
 	if s.resumed != nil {
-		c.leaveUser() // which waitAside has set
+		c.core.leaveUser() // which waitAside has set
 	}
 	if s.inc != nil {
 		s.inc.noticed(s.cur)
@@ -397,22 +397,22 @@ func (c *cell[M]) returned(s *mailbox[M]) {
 // crashed deals with a handler that has panicked, or ended its goroutine. Init and
 // Terminate look after themselves.
 func (c *cell[M]) crashed(failure error) {
-	c.leaveUser()
+	c.core.leaveUser()
 	s := c.mailbox()
 	if s == nil || s.cur == nil {
 		return
 	}
 	if !s.leave() {
-		c.exit()
+		c.core.exit()
 	}
 	if s.resumed != nil {
 		c.endResumed(s)
 	}
 	c.settle(failure)
-	c.fail(failure)
+	c.core.fail(failure)
 	s.cur = nil
-	if c.halting {
-		c.quit()
+	if c.core.halting {
+		c.core.quit()
 	}
 }
 
@@ -433,10 +433,10 @@ func (c *cell[M]) handle(s *mailbox[M], plain bool) (handled bool, err error) {
 
 // pass passes the current message to the middleware, and that to the handler.
 func (c *cell[M]) pass(s *mailbox[M]) error {
-	if len(c.kind.around) == 0 {
+	if len(c.core.kind.around) == 0 {
 		return c.receive(s)
 	}
-	r := Reception{To: c.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
+	r := Reception{To: c.core.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
 	err := c.receiveAround(r, 0)
 	c.undecorate(s)
 	return err
@@ -455,11 +455,11 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 		s.own.with = h.inner
 	}
 	if _, drain := s.own.with.(drainMark); drain {
-		c.halting = true
-		c.needExt().end = stopDrain
-		c.mu.Lock()
+		c.core.halting = true
+		c.core.needExt().end = stopDrain
+		c.core.mu.Lock()
 		s.handled-- // it is no message, and will be counted as one
-		c.mu.Unlock()
+		c.core.mu.Unlock()
 		return false
 	}
 	switch x := s.own.with.(type) {
@@ -478,8 +478,8 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 // receive passes the current message to whatever handles messages now, through the gate if
 // there is one.
 func (c *cell[M]) receive(s *mailbox[M]) (err error) {
-	if c.isGated() {
-		g := c.ext.gateway
+	if c.core.isGated() {
+		g := c.core.ext.gateway
 		err = g.gate.Handle(c.context(), g.next)
 	} else {
 		err = c.call(s)
@@ -497,13 +497,13 @@ func (c *cell[M]) call(s *mailbox[M]) (err error) {
 	if m := s.inc; m != nil && len(m.behaviors) > 0 {
 		behavior = m.behaviors[len(m.behaviors)-1]
 	}
-	c.enterUser()
+	c.core.enterUser()
 	if behavior != nil {
 		err = behavior(c.context(), msg)
 	} else {
 		err = a.Receive(c.context(), msg)
 	}
-	c.leaveUser()
+	c.core.leaveUser()
 	return err
 }
 
@@ -514,11 +514,11 @@ func (c *cell[M]) after(err error) error {
 		return nil
 	}
 	if err == ErrStop { //nolint:errorlint // wrapped, it is an error that mentions ErrStop, not the request to stop
-		c.halting = true
+		c.core.halting = true
 		c.settle(ErrStopped)
 		return nil
 	}
-	if errors.Is(err, context.Canceled) && c.ending() { // it passes on how its wait has ended
+	if errors.Is(err, context.Canceled) && c.core.ending() { // it passes on how its wait has ended
 		c.settle(ErrStopped)
 		return nil
 	}
@@ -536,22 +536,22 @@ func (c *cell[M]) settle(err error) {
 	c.setHeader(nil)
 	ask, ok := c.message().with.(pendingAsk)
 	if !ok {
-		if s := c.mailbox(); s != nil && len(c.kind.around) > 0 { // a panic may have skipped it
+		if s := c.mailbox(); s != nil && len(c.core.kind.around) > 0 { // a panic may have skipped it
 			c.undecorate(s)
 		}
 		return
 	}
 	c.endAsk(c.mailbox())
-	if c.taken {
-		c.taken = false
+	if c.core.taken {
+		c.core.taken = false
 		return
 	}
 	if err == nil {
 		err = ErrUnhandled
 	}
-	if c.isGated() {
+	if c.core.isGated() {
 		rejectHeld(&c.core, ask, err)
 		return
 	}
-	ask.reject(err, c.worker.Load())
+	ask.reject(err, c.core.worker.Load())
 }

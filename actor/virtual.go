@@ -71,15 +71,24 @@ func NewVirtual[M any](sys *System, name string, place Place[M], opts ...SpawnOp
 		return nil, fmt.Errorf("virtual actors %q: %w: the name must not be empty and have no '*'", name, ErrBadName)
 	}
 	opts = append(append([]SpawnOption{Supervise(OneForOne)}, opts...), keepsChildren)
-	parent, err := TrySpawnFunc(sys, name, func(*Context[struct{}], struct{}) error { return nil }, opts...)
+	parent, err := spawnIdle(sys, name, opts)
 	if err != nil {
 		return nil, err
 	}
-	v := &Virtual[M]{sys: sys, name: name, place: place, parent: parent.to.base()}
+	v := &Virtual[M]{sys: sys, name: name, place: place, parent: parent}
 	v.absent = v.kindOn(kindOf[M](sys, v.parent.sched()))
 	place.Serve(v)
 	sys.virtuals.Store(name, virtualOf(v))
 	return v, nil
+}
+
+// spawnIdle spawns an actor that has children and nothing else to do.
+func spawnIdle(sys *System, name string, opts []SpawnOption) (*core, error) {
+	idle, err := TrySpawnFunc(sys, name, func(*Context[struct{}], struct{}) error { return nil }, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return idle.to.base(), nil
 }
 
 // keepsChildren is for an actor without a state of its own: its restart leaves its children alone, who
@@ -164,8 +173,8 @@ func (v *Virtual[M]) Spawned(key string) Ref[M] {
 // it does not cut short what they wait for. What is in its mailbox is left.
 func (v *Virtual[M]) Yield(activation Ref[M]) {
 	if c, ok := activation.to.(*cell[M]); ok {
-		c.signal(signal{kind: sigYield})
-		c.limitStop()
+		c.core.signal(signal{kind: sigYield})
+		c.core.limitStop()
 	}
 }
 
@@ -265,8 +274,8 @@ func (v *Virtual[M]) kindOn(k *kind) *kind {
 func (v *Virtual[M]) nobody(key string) *core {
 	path := v.path(key)
 	c := &cell[M]{}
-	c.kind, c.parent, c.path, c.phase = v.absent, v.parent, &path, stopped
-	c.flags.Store(ended)
+	c.core.kind, c.core.parent, c.core.path, c.core.phase = v.absent, v.parent, &path, stopped
+	c.core.flags.Store(ended)
 	return &c.core
 }
 
@@ -279,7 +288,7 @@ type activation[M any] struct {
 }
 
 // activation returns it. REQUIRES: c is virtual.
-func (c *cell[M]) activation() *activation[M] { return c.ext.activation.(*activation[M]) }
+func (c *cell[M]) activation() *activation[M] { return c.core.ext.activation.(*activation[M]) }
 
 // isVirtual reports whether c is the activation of a virtual actor.
 func (c *core) isVirtual() bool { return c.flags.Load()&virtual != 0 }
@@ -307,39 +316,39 @@ func (c *cell[M]) virtualize(name string, as any) error {
 	case c.newActor == nil:
 		return fmt.Errorf("spawn %q: an actor that is a function cannot be virtual: it has no state", name)
 	}
-	c.kind = a.of.kindOn(c.kind)
-	c.needExtLocked().activation = a
-	c.flags.Or(virtual)
+	c.core.kind = a.of.kindOn(c.core.kind)
+	c.core.needExtLocked().activation = a
+	c.core.flags.Or(virtual)
 	return nil
 }
 
 // beginPassive is the first turn of an activation: it has no state until it has a message, so that who
 // sends that does not wait for its Init.
 func (c *cell[M]) beginPassive() {
-	c.beginTurn()
-	c.mu.Lock()
-	c.ext.passivation.passive = true
-	c.setPhaseLocked(running)
-	c.mu.Unlock()
-	c.armPassivation()
+	c.core.beginTurn()
+	c.core.mu.Lock()
+	c.core.ext.passivation.passive = true
+	c.core.setPhaseLocked(running)
+	c.core.mu.Unlock()
+	c.core.armPassivation()
 	if c.activation().AtOnce {
-		c.signal(signal{kind: sigActivate})
+		c.core.signal(signal{kind: sigActivate})
 	}
 	if c.endTurn(nil) {
-		c.sched().ready(&c.core, nil)
+		c.core.sched().ready(&c.core, nil)
 	}
 }
 
 // lapsed stops an activation that may not go on, and reports whether it is one. REQUIRES: the turn owns c.
 func (c *cell[M]) lapsed() bool {
-	if !c.isVirtual() {
+	if !c.core.isVirtual() {
 		return false
 	}
 	valid := c.activation().Valid
 	if valid == nil || valid() {
 		return false
 	}
-	c.stop(stopNow)
+	c.core.stop(stopNow)
 	return true
 }
 

@@ -52,7 +52,7 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 	var over atomic.Bool // f runs, or never will
 	w := &watcher{down: func(d Down) {
 		if !over.Swap(true) {
-			s.sched.background(&s.root.core, func() { f(d) })
+			s.sched.background(s.root, func() { f(d) })
 		}
 	}}
 	if target == nil || !target.watchedBy(w) {

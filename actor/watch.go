@@ -138,10 +138,10 @@ type downNote[M any] struct {
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	required(wrap != nil, "Watch: the function that wraps the Down is nil")
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	inc := c.needIncarnation()
 	if inc.watches == nil {
 		inc.watches = make(watches[M])
@@ -154,7 +154,7 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	inc.watches.add(w)
 	w.down = func(d Down) { c.post(&envelope[M]{with: &downNote[M]{watch: w, down: d}}, nil) }
 	var none Down
-	if w.target, none = c.sys().watchable(pid); w.target == nil || !w.target.watchedBy(&w.watcher) {
+	if w.target, none = c.core.sys().watchable(pid); w.target == nil || !w.target.watchedBy(&w.watcher) {
 		w.target = nil
 		w.down(none)
 	}
@@ -164,10 +164,10 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 // already is not delivered any more. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
-	if !c.enterRuntime() {
+	if !c.core.enterRuntime() {
 		return
 	}
-	defer c.exitRuntime()
+	defer c.core.exitRuntime()
 	m := c.peekIncarnation()
 	if m == nil {
 		return
@@ -184,9 +184,9 @@ func (n *downNote[M]) message(c *cell[M]) (msg M, ok bool) {
 	}
 	w.active = false
 	c.mailbox().inc.watches.remove(w)
-	c.enterUser()
+	c.core.enterUser()
 	msg = w.wrap(n.down)
-	c.leaveUser()
+	c.core.leaveUser()
 	return msg, true
 }
 
