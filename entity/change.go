@@ -72,7 +72,7 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 		return Edited{}, err
 	}
 	var done Edited
-	err = r.change(ctx, id, edits.From, size, release, func(e *entityActor) (*Edit, error) {
+	err = r.change(ctx, id, edits.By, edits.From, size, release, func(e *entityActor) (*Edit, error) {
 		edit, err := e.apply(&edits, targets)
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if err != nil {
 		return fmt.Errorf("entity %q: %w", id, err)
 	}
-	return r.change(ctx, id, Origin{}, 0, release, func(e *entityActor) (*Edit, error) {
+	return r.change(ctx, id, "", Origin{}, 0, release, func(e *entityActor) (*Edit, error) {
 		if err := CheckCondition(condition, e.etag()); err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ const editCost = 512
 // did, nil for nothing, or an error and changes nothing. after runs once it is
 // durable, and release when the edit is settled, one way or the other. size is about how
 // many bytes the edit has.
-func (r *Runtime) change(ctx context.Context, id string, from Origin, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
+func (r *Runtime) change(ctx context.Context, id, by string, from Origin, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
 	if err := CheckID(id); err != nil {
 		release()
 		return err
@@ -155,7 +155,7 @@ func (r *Runtime) change(ctx context.Context, id string, from Origin, size int, 
 		release()
 		settled <- err
 	}
-	if err := r.send(ctx, id, d); err != nil {
+	if err := r.send(ctx, id, sourceOf(by, id), d); err != nil {
 		release()
 		return fmt.Errorf("entity %q: %w", id, err)
 	}

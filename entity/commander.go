@@ -158,7 +158,7 @@ func (c *commander) attend(id string) {
 			c.again(id)
 		}
 	}
-	if c.rt.send(c.rt.ctx, id, d) != nil && c.rt.ctx.Err() == nil {
+	if c.rt.send(c.rt.ctx, id, sourceKey{}, d) != nil && c.rt.ctx.Err() == nil {
 		c.again(id)
 	}
 }

@@ -35,7 +35,7 @@ func (r *Runtime) Command(ctx context.Context, id string, n NewCommand) (Command
 		}
 		var made *Command
 		err := r.step(ctx, id, &delivery{
-			cost: int64(len(n.Request.Text()) + len(n.Name) + len(n.Key) + len(n.By)), kick: true,
+			cost: int64(len(n.Request.Text()) + len(n.Name) + len(n.Key) + len(n.By)), kick: true, once: Once{By: n.By},
 			step: func(e *entityActor) (changed []*Command, err error) {
 				c, fresh, err := e.order(&n, seen)
 				if made = c; fresh {
@@ -258,7 +258,7 @@ func (r *Runtime) step(ctx context.Context, id string, d *delivery) error {
 		}
 		settled <- err
 	}
-	if err := r.send(ctx, id, d); err != nil {
+	if err := r.send(ctx, id, sourceOf(d.once.By, id), d); err != nil {
 		return fmt.Errorf("entity %q: %w", id, err)
 	}
 	select {

@@ -214,7 +214,6 @@ func (c *committer) recovered() {
 func (r *Runtime) acknowledge(done committed) {
 	r.graph.follow(done.deliveries)
 	r.hub.publish(done)
-	var cost int64
 	var readings, values uint64
 	for _, d := range done.deliveries {
 		readings += uint64(len(d.readings))
@@ -222,7 +221,6 @@ func (r *Runtime) acknowledge(done committed) {
 			values += uint64(len(d.readings[i].Values))
 		}
 		r.count.commands.Add(uint64(len(d.commands)))
-		cost += d.cost
 		if !d.look {
 			r.count.latency.observe(time.Duration(done.nanos - d.accepted))
 		}
@@ -232,5 +230,5 @@ func (r *Runtime) acknowledge(done committed) {
 	for _, d := range done.deliveries {
 		r.settle(d, nil)
 	}
-	r.window.release(cost)
+	r.window.releaseAll(done.deliveries)
 }

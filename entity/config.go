@@ -8,6 +8,7 @@ import (
 // Defaults of Config.
 const (
 	DefaultWindowBytes  = 32 << 20
+	DefaultShareBytes   = 1 << 20
 	DefaultBatchBytes   = 4 << 20
 	DefaultBatchDelay   = time.Millisecond
 	DefaultStreamBuffer = 4096
@@ -24,6 +25,11 @@ type Config struct {
 	// WindowBytes bounds the memory of all readings between Ingest and their
 	// commit. When it is used up Ingest waits. Defaults to DefaultWindowBytes.
 	WindowBytes int64
+
+	// ShareBytes is how much of that one source may use, see Once.By. It waits when it has used
+	// that up, so that what others send does not wait behind more than this. Defaults to
+	// DefaultShareBytes, and is at most WindowBytes.
+	ShareBytes int64
 
 	// BatchBytes is the size at which a batch is full and is committed without
 	// waiting for BatchDelay. Defaults to DefaultBatchBytes.
@@ -74,6 +80,8 @@ type Config struct {
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	orDefault(&c.WindowBytes, DefaultWindowBytes)
+	orDefault(&c.ShareBytes, DefaultShareBytes)
+	c.ShareBytes = min(c.ShareBytes, c.WindowBytes)
 	orDefault(&c.BatchBytes, DefaultBatchBytes)
 	orDefault(&c.RetryMin, 20*time.Millisecond)
 	orDefault(&c.RetryMax, 5*time.Second)

@@ -62,6 +62,7 @@ type delivery struct {
 	own      bool                                   // the runtime's own, or of a device that cannot send it again: it waits while the store is full
 	kick     bool                                   // of a step: there may be something to send when it is durable
 	cost     int64                                  // bytes of the window
+	source   *source                                // whose they are; set by the window
 	done     func(error)
 	notice   func(error) // of an edit or a step: that its outcome is not known yet; nil once it is called
 

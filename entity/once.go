@@ -19,7 +19,9 @@ type Once struct {
 	// since a client reuses its packet ids.
 	Fresh bool
 	// By is who sends it, such as the name of a principal, "" for nobody in particular. Nobody may
-	// add more new names of keys than are left for all others. It has nothing to do with Token.
+	// add more new names of keys than are left for all others, nor have more on its way to the disk
+	// than Config.ShareBytes; where By is "", the latter goes by the entity. Those who wait are let
+	// in one by one, each By in turn. It has nothing to do with Token.
 	By string
 }
 

@@ -484,7 +484,7 @@ func (p *presences) askOne(id string) {
 			p.again(id)
 		}
 	}
-	if p.rt.send(p.rt.ctx, id, d) != nil {
+	if p.rt.send(p.rt.ctx, id, sourceKey{}, d) != nil {
 		<-p.asking
 		p.again(id)
 	}

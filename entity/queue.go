@@ -74,7 +74,7 @@ func (e *entityActor) step(d *delivery) error {
 	}
 	e.plan()
 	if more := stepBytes(list) + editCost - d.cost; more > 0 {
-		e.rt.window.charge(more)
+		e.rt.window.charge(d.source, more)
 		d.cost += more
 	}
 	if len(list) > 0 {

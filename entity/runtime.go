@@ -57,7 +57,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	cfg = cfg.withDefaults()
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
-		window: &window{size: cfg.WindowBytes}, handles: newHandles(), keys: newKeyTable(cfg.Keys), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
+		window: &window{size: cfg.WindowBytes, share: cfg.ShareBytes}, handles: newHandles(), keys: newKeyTable(cfg.Keys), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
 	}
 	if r.log == nil {
 		r.log = sys.Log()
@@ -99,7 +99,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 }
 
 // Ingest gives readings of one entity to the runtime, in order. It waits until the window has room
-// for them, which is how a source is slowed down, tells the entity and returns. Readings that one
+// for them and, if the entity's share of it is used up, until some of that is committed, which is
+// how a source is slowed down; then it tells the entity and returns. Readings that one
 // goroutine ingests for an entity one after the other are taken in that order. It waits for nothing
 // else.
 //
@@ -153,22 +154,22 @@ func (r *Runtime) ingest(ctx context.Context, id string, d *delivery, size int) 
 		return err
 	}
 	d.cost = max(int64(size), footprint(d.readings))
-	if err := r.send(ctx, id, d); err != nil {
+	if err := r.send(ctx, id, sourceOf(d.once.By, id), d); err != nil {
 		return fmt.Errorf("ingest for %q: %w", id, err)
 	}
 	return nil
 }
 
-// send waits for room in the window and brings a delivery on its way.
-func (r *Runtime) send(ctx context.Context, id string, d *delivery) error {
+// send waits for room in the window and brings a delivery of a source on its way.
+func (r *Runtime) send(ctx context.Context, id string, from sourceKey, d *delivery) (err error) {
 	n := uint64(len(d.readings))
-	if err := r.window.acquire(ctx, d.cost, d.patient()); err != nil {
+	if d.source, err = r.window.acquire(ctx, from, d.cost, d.patient()); err != nil {
 		r.count.rejected.Add(n)
 		return err
 	}
 	if err := r.dispatch(ctx, id, d); err != nil {
 		r.count.rejected.Add(n)
-		r.window.release(d.cost)
+		r.window.release(d)
 		return err
 	}
 	return nil
@@ -231,7 +232,7 @@ func (r *Runtime) abandon(h *handle, why error) {
 func (r *Runtime) reject(d *delivery, err error) {
 	r.count.rejected.Add(uint64(len(d.readings)))
 	r.settle(d, err)
-	r.window.release(d.cost)
+	r.window.release(d)
 }
 
 // settle calls done. A panic in there must not end the goroutine on which all

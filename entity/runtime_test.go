@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -595,4 +598,61 @@ func TestCountIsOfTheNumbersInARange(t *testing.T) {
 			t.Errorf("range %v: %d, %v; want %d", r, n, err, want)
 		}
 	}
+}
+
+// TestAFloodDelaysOthersByItsShareOnly has one source send as much as it can, to many
+// entities, while no commit ends. What others send then waits behind its share, and not
+// behind all of it.
+func TestAFloodDelaysOthersByItsShareOnly(t *testing.T) {
+	const share, message = 256 << 10, 16 << 10
+	s := open(t, t.TempDir(), entity.Config{ShareBytes: share})
+	g := newGate()
+	s.store.onCommit(func(ctx context.Context, _ *entity.Batch) error { return g.pass(ctx) })
+	var flood, before atomic.Int64 // messages of the flood that are committed, and when the other's was
+	text := value.String(strings.Repeat("x", message))
+	var senders sync.WaitGroup
+	for i := range 8 {
+		senders.Go(func() {
+			for j := range 16 {
+				once := entity.Once{By: "flood"}
+				err := s.IngestOnce(t.Context(), fmt.Sprintf("flooded-%d", i), once, []entity.Reading{at(int64(j), "t", text)}, message, func(err error) {
+					if err != nil {
+						t.Errorf("the flood: %v", err)
+					}
+					flood.Add(1)
+				})
+				if err != nil {
+					t.Errorf("the flood: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wait(t, g.came, "a commit")
+	for began := time.Now(); s.Stats().WindowUsed < share-2*message; runtime.Gosched() {
+		if time.Since(began) > patience {
+			t.Fatalf("the flood has only %d bytes in the window", s.Stats().WindowUsed)
+		}
+	}
+	done := make(chan error, 1)
+	err := s.IngestOnce(t.Context(), "other", entity.Once{By: "other"}, []entity.Reading{at(1, "t", value.Int(1))}, 50, func(err error) {
+		before.Store(flood.Load())
+		done <- err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := s.Stats().WindowUsed; used > share+1000 {
+		t.Errorf("%d bytes are in the window, and the share is %d", used, share)
+	}
+	s.taken("other") // what comes now comes after it
+	g.open()
+	if err := wait(t, done, "the other's commit"); err != nil {
+		t.Error(err)
+	}
+	if n := before.Load(); n > share/message {
+		t.Errorf("%d messages of the flood were committed before the other's", n)
+	}
+	senders.Wait()
+	s.untilIdle()
 }

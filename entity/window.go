@@ -8,53 +8,123 @@ import (
 	"sync/atomic"
 )
 
-// window bounds the memory of the readings between Ingest and their commit. It
-// is a semaphore counted in bytes, first come first served: who waits is a
-// source that is slowed down. While the store is full it lets in the patient only.
+// window bounds the memory of the readings between Ingest and their commit. It is a
+// semaphore counted in bytes, and shares the way to the writer among its sources: each may
+// have share bytes in it, and those who wait are let in one by one, a message of each
+// source in turn, first come first served within a source. Who waits is a source that is
+// slowed down. While the store is full it lets in the patient only.
+//
+// The naive design, one line for all, puts what a source sends every few seconds behind
+// everything that another one has sent as fast as it could: with 32 MiB in the window that
+// was more than a second of commits, and as much again for each 32 MiB that waited.
 type window struct {
-	size int64
-	full atomic.Bool // written under mu
+	size, share int64
+	full        atomic.Bool // written under mu
 
 	mu      sync.Mutex
 	used    int64
-	waiting list.List // of *applicant
+	sources map[sourceKey]*source // those that use bytes or wait
+	free    []*source             // for the next ones
+	turns   list.List             // of *source: those who wait and have share left, whose turn is next first
+	waiting int                   // applicants of all sources
 	closed  bool
 	idle    chan struct{} // made by close; closed when nothing is in use
 }
 
+// sourceKey is by what the window knows who sends something: the zero key is the runtime
+// itself, which may use all of it.
+type sourceKey struct {
+	by     string // see Once.By
+	entity string // where by is ""
+}
+
+// sourceOf returns the source of what somebody sends to an entity.
+func sourceOf(by, id string) sourceKey {
+	if by != "" {
+		return sourceKey{by: by}
+	}
+	return sourceKey{entity: id}
+}
+
+// source has what the window knows of one. It is guarded by window.mu.
+type source struct {
+	key     sourceKey
+	used    int64
+	waiting list.List     // of *applicant
+	turn    *list.Element // in window.turns, nil while none waits or share is used up
+}
+
 type applicant struct {
+	source  *source
 	bytes   int64
 	patient bool
 	granted chan struct{} // closed with the bytes taken, or with refused set
 	refused error
 }
 
-// acquire takes bytes, waiting for them until ctx ends. What is larger than the
-// window takes all of it. Who is not patient is refused while the store is full.
-func (w *window) acquire(ctx context.Context, bytes int64, patient bool) error {
+// freeSources is how many sources that have nothing in the window are kept for the next ones.
+const freeSources = 256
+
+// acquire takes bytes for a source, waiting for them until ctx ends. What is larger than
+// the window, or the share, takes all of it. Who is not patient is refused while the store
+// is full.
+func (w *window) acquire(ctx context.Context, key sourceKey, bytes int64, patient bool) (*source, error) {
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	if w.full.Load() && !patient {
 		w.mu.Unlock()
-		return ErrFull
+		return nil, ErrFull
 	}
-	if w.waiting.Len() == 0 && w.fits(bytes) {
-		w.used += bytes
+	s := w.find(key)
+	if s.waiting.Len() == 0 && w.turns.Len() == 0 && w.shares(s, bytes) && w.fits(bytes) {
+		w.take(s, bytes)
 		w.mu.Unlock()
-		return nil
+		return s, nil
 	}
-	a := &applicant{bytes: bytes, patient: patient, granted: make(chan struct{})}
-	place := w.waiting.PushBack(a)
+	a := &applicant{source: s, bytes: bytes, patient: patient, granted: make(chan struct{})}
+	place := s.waiting.PushBack(a)
+	w.waiting++
+	w.line(s)
 	w.mu.Unlock()
 
 	select {
 	case <-a.granted:
-		return a.refused
+		return s, a.refused
 	case <-ctx.Done():
-		return w.withdraw(ctx, a, place)
+		return s, w.withdraw(ctx, a, place)
+	}
+}
+
+// find returns the source of a key. REQUIRES: w.mu held.
+func (w *window) find(key sourceKey) *source {
+	if s := w.sources[key]; s != nil {
+		return s
+	}
+	if w.sources == nil {
+		w.sources = make(map[sourceKey]*source)
+	}
+	var s *source
+	if last := len(w.free) - 1; last >= 0 {
+		s, w.free = w.free[last], w.free[:last]
+	} else {
+		s = &source{}
+	}
+	s.key = key
+	w.sources[key] = s
+	return s
+}
+
+// leave forgets a source that has nothing in the window and waits for nothing. REQUIRES: w.mu held.
+func (w *window) leave(s *source) {
+	if s.used != 0 || s.waiting.Len() > 0 {
+		return
+	}
+	delete(w.sources, s.key)
+	if s.key = (sourceKey{}); len(w.free) < freeSources {
+		w.free = append(w.free, s)
 	}
 }
 
@@ -67,40 +137,85 @@ func (w *window) withdraw(ctx context.Context, a *applicant, place *list.Element
 		return a.refused
 	default:
 	}
-	w.waiting.Remove(place)
+	w.remove(a, place)
 	w.grant() // who comes next may be smaller
 	return fmt.Errorf("wait for room in the window of %d bytes: %w", w.size, context.Cause(ctx))
+}
+
+// remove takes an applicant out of the line of its source. REQUIRES: w.mu held.
+func (w *window) remove(a *applicant, place *list.Element) {
+	s := a.source
+	s.waiting.Remove(place)
+	w.waiting--
+	w.line(s) // the next one may be smaller
+	w.leave(s)
+}
+
+// line gives a source its place among those whose turn comes, or takes it away. REQUIRES: w.mu held.
+func (w *window) line(s *source) {
+	first := s.waiting.Front()
+	switch ready := first != nil && w.shares(s, first.Value.(*applicant).bytes); {
+	case ready && s.turn == nil:
+		s.turn = w.turns.PushBack(s)
+	case !ready && s.turn != nil:
+		w.turns.Remove(s.turn)
+		s.turn = nil
+	}
 }
 
 // fits reports whether bytes are free. An empty window has room for anything.
 // REQUIRES: w.mu held.
 func (w *window) fits(bytes int64) bool { return w.used == 0 || w.used+bytes <= w.size }
 
-// grant lets in who waits, in order. REQUIRES: w.mu held.
+// shares reports whether a source may have bytes more. REQUIRES: w.mu held.
+func (w *window) shares(s *source, bytes int64) bool {
+	return s.used <= 0 || s.used+bytes <= w.share || s.key == sourceKey{}
+}
+
+func (w *window) take(s *source, bytes int64) {
+	w.used += bytes
+	s.used += bytes
+}
+
+// grant lets in who waits, each source in turn. REQUIRES: w.mu held.
 func (w *window) grant() {
-	for e := w.waiting.Front(); e != nil; e = w.waiting.Front() {
-		a := e.Value.(*applicant)
+	for e := w.turns.Front(); e != nil; e = w.turns.Front() {
+		s := e.Value.(*source)
+		first := s.waiting.Front()
+		a := first.Value.(*applicant)
 		if !w.fits(a.bytes) {
 			return
 		}
-		w.used += a.bytes
-		w.waiting.Remove(e)
+		w.take(s, a.bytes)
+		w.turns.Remove(e)
+		s.turn = nil
+		w.remove(a, first)
 		close(a.granted)
 	}
 }
 
 // charge takes bytes without waiting, also beyond the size: for what was let in and turns
 // out to be larger. Others wait for that.
-func (w *window) charge(bytes int64) {
+func (w *window) charge(s *source, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.used += bytes
+	w.take(s, bytes)
+	w.line(s)
 }
 
-func (w *window) release(bytes int64) {
+// release gives back what a delivery has taken.
+func (w *window) release(d *delivery) { w.releaseAll([]*delivery{d}) }
+
+// releaseAll is release for several.
+func (w *window) releaseAll(deliveries []*delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.used -= bytes
+	for _, d := range deliveries {
+		w.used -= d.cost
+		d.source.used -= d.cost
+		w.line(d.source)
+		w.leave(d.source)
+	}
 	w.grant()
 	if w.closed && w.used == 0 {
 		close(w.idle)
@@ -138,14 +253,19 @@ func (w *window) setFull(full bool) {
 
 // turnAway refuses some of those who wait. REQUIRES: w.mu held.
 func (w *window) turnAway(why error, some func(*applicant) bool) {
-	for e := w.waiting.Front(); e != nil; {
-		a, next := e.Value.(*applicant), e.Next()
-		if some(a) {
-			a.refused = why
-			w.waiting.Remove(e)
-			close(a.granted)
+	if w.waiting == 0 {
+		return
+	}
+	for _, s := range w.sources {
+		for e := s.waiting.Front(); e != nil; {
+			a, next := e.Value.(*applicant), e.Next()
+			if some(a) {
+				a.refused = why
+				w.remove(a, e)
+				close(a.granted)
+			}
+			e = next
 		}
-		e = next
 	}
 }
 

@@ -19,8 +19,11 @@ import (
 )
 
 // guardedDevices is how many principals a guarded server has for the connections of a load,
-// which take turns.
-const guardedDevices = 50
+// which take turns. One more has the connections with the number ofItsOwn.
+const (
+	guardedDevices = 50
+	ofItsOwn       = -1
+)
 
 // startGuarded starts a server that encrypts and to which who comes must log in. Its
 // link logs in with tokens of principals that may report for the entities of a load.
@@ -43,7 +46,7 @@ func startGuarded(ctx context.Context, s scratch) (c *child, err error) {
 		return nil, err
 	}
 	c.client.token = admin.Token
-	tokens := make([]string, guardedDevices)
+	tokens := make([]string, guardedDevices+1)
 	for i := range tokens {
 		p := principalJSON{Name: fmt.Sprintf("loader-%d", i), Grants: []grantJSON{{Role: "device", Filter: benchDevices}}}
 		if err := c.addPrincipal(ctx, &p); err != nil {
@@ -52,7 +55,12 @@ func startGuarded(ctx context.Context, s scratch) (c *child, err error) {
 		tokens[i] = p.Token
 	}
 	c.link.tls = config
-	c.link.login = func(index int) (name, password string) { return "device", tokens[index%len(tokens)] }
+	c.link.login = func(index int) (name, password string) {
+		if index == ofItsOwn {
+			return "device", tokens[guardedDevices]
+		}
+		return "device", tokens[index%guardedDevices]
+	}
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync/atomic"
+	"time"
 )
 
 // How hard clients are that mean no good, or are broken.
@@ -23,6 +24,8 @@ const (
 	willRate        = 200
 	willBytes       = 60 << 10
 	deafMost        = 10
+	gushers         = 8
+	gushReadings    = 1000 // a message
 )
 
 // runHostile measures the others beside clients that cost as much as they can, on a server with
@@ -40,6 +43,7 @@ func runHostile(ctx context.Context, s *suite) (err error) {
 		nuisance{"floods of subscribes", "filters", subscribeAlways},
 		nuisance{"giant wills", "wills", giantWills},
 		nuisance{"readers that do not read", "connects", deaf},
+		nuisance{"a device that sends all it can", "kB", gush},
 	)
 }
 
@@ -143,6 +147,44 @@ func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 		return nc.Close()
 	})
 	return n, nil, err
+}
+
+// gush sends readings as fast as the server reads them, on some connections of one principal.
+func gush(ctx context.Context, at *child) (int64, *latencies, error) {
+	var bytes atomic.Int64
+	_, err := paced(ctx, gushers, gushers, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("gusher-%d", i), ofItsOwn)
+		nc, err := at.link.connect(ctx, &h)
+		if err != nil {
+			return nil //nolint:nilerr // the server may turn it away
+		}
+		defer nc.Close()
+		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
+		go func() { _, _ = io.Copy(io.Discard, nc) }() // the acknowledgements, until it is closed
+		for n := uint16(1); ; n++ {
+			packet := publishMany(fmt.Sprintf("e/bench-gusher-%d/telemetry", i), max(n, 1))
+			if _, err := nc.Write(packet); err != nil {
+				return nil //nolint:nilerr // the server may turn it away
+			}
+			bytes.Add(int64(len(packet)))
+		}
+	})
+	return bytes.Load() / 1000, nil, err
+}
+
+// publishMany is a PUBLISH of QoS 1 with many readings.
+func publishMany(topic string, packet uint16) []byte {
+	body := append(binary.BigEndian.AppendUint16(nil, uint16(len(topic))), topic...)
+	body = append(binary.BigEndian.AppendUint16(body, packet), '[')
+	now := time.Now().UnixMilli()
+	for i := range gushReadings {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"ts":%d,"values":{"temperature":%.3f,"text":"%016x"}}`, now+int64(i), 20+rand.Float64(), rand.Uint64())
+	}
+	body = append(body, ']')
+	return append(binary.AppendUvarint([]byte{mqttPublish}, uint64(len(body))), body...)
 }
 
 // deaf subscribes to everything and reads nothing.

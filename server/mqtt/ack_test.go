@@ -312,6 +312,39 @@ func TestAConnectionIsNotReadBeyondMaxInFlight(t *testing.T) {
 	})
 }
 
+func TestAConnectionIsNotReadBeyondMaxInFlightBytes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, h *heldRuntime) {
+		c, other := p.dial(t, "flood", 4), p.dial(t, "sensor", 4)
+		payload := strings.Repeat(" ", MaxInFlightBytes/4-len(`{"t":1}`)) + `{"t":1}`
+		go func() {
+			for i := range 10 {
+				if _, err := c.nc.Write(packet(0x32, publishBody(4, uint16(i+1), payload))); err != nil {
+					return // the test is over
+				}
+			}
+		}()
+		synctest.Wait()
+		if n := h.held(); n != 4 {
+			t.Fatalf("%d messages were taken, want 4", n)
+		}
+		other.publish(4, 7, `{"t":1}`)
+		synctest.Wait()
+		h.settle(4, nil)
+		if id := other.readAck(); id != 7 {
+			t.Errorf("acknowledged %d to the other, want 7", id)
+		}
+		h.settle(0, nil)
+		if id := c.readAck(); id != 1 {
+			t.Errorf("acknowledged %d, want 1", id)
+		}
+		synctest.Wait()
+		if n := h.held(); n != 6 {
+			t.Errorf("%d messages were taken, want 6: those four, the other's and one more", n)
+		}
+	})
+}
+
 func TestWhatCannotBeKeptIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, func(t *testing.T, version byte, _ *Broker, p *pipes, h *heldRuntime) {

@@ -19,6 +19,7 @@ type delivery struct {
 	forward  *packets.Packet  // nil: nobody wants it; charged to the budget
 	readings readings         // what a layout has made of it, for subscribers
 	excerpt  []byte           // of what is kept if it is refused
+	bytes    int              // of the payload
 	settled  bool             // guarded by the queue's mu; what follows is set before it
 	verdict  *refusal.Verdict // nil: committed
 }
@@ -84,16 +85,17 @@ func (d *delivery) refuse(v *refusal.Verdict) {
 // acknowledgements of a whole batch with one call. An idle connection has no
 // goroutine for it.
 //
-// The queue is bounded by MaxInFlight: push, on the goroutine that reads the
-// connection, waits for room, which is the back-pressure on a client that sends
-// and does not read.
+// The queue is bounded by MaxInFlight and MaxInFlightBytes: push, on the goroutine that
+// reads the connection, waits for room, which is the back-pressure on a client that sends
+// faster than the disk writes, or does not read.
 type ackQueue struct {
 	conn *conn
 
 	mu       sync.Mutex
-	room     sync.Cond // on mu: size went below MaxInFlight, or closed
+	room     sync.Cond // on mu: size or bytes went down, or closed
 	queue    []*delivery
 	size     int  // of queue and of what is being written
+	bytes    int  // of the payloads of these
 	draining bool // there is a goroutine
 	closed   bool // the connection is; nobody waits for room
 }
@@ -110,10 +112,11 @@ func (q *ackQueue) push(d *delivery) {
 	q.conn.broker.flight.add(1)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.size >= MaxInFlight && !q.closed {
+	for (q.size >= MaxInFlight || q.size > 0 && q.bytes+d.bytes > MaxInFlightBytes) && !q.closed {
 		q.room.Wait()
 	}
 	q.size++
+	q.bytes += d.bytes
 	q.queue = append(q.queue, d)
 }
 
@@ -145,10 +148,14 @@ func (q *ackQueue) drain() {
 			return
 		}
 		q.conn.answer(batch)
-		n := len(batch)
+		n, bytes := len(batch), 0
+		for _, d := range batch {
+			bytes += d.bytes
+		}
 		clear(batch)
 		q.mu.Lock()
 		q.size -= n
+		q.bytes -= bytes
 		q.room.Signal() // only the connection's reader waits
 		q.mu.Unlock()
 		q.conn.broker.flight.add(-n)

@@ -25,6 +25,9 @@ const (
 	// commit. An MQTT 5 client is told so, as the receive maximum; a client
 	// beyond it is not read until there is room.
 	MaxInFlight = 4096
+	// MaxInFlightBytes is how many bytes their payloads may have, if it is more than one. A client
+	// beyond it is not read either, so that those of others do not wait behind all that it sends.
+	MaxInFlightBytes = 1 << 20
 	// MaxConnections bounds the MQTT connections, and with them memory: about
 	// 20 kB each.
 	MaxConnections = 50_000

@@ -2,7 +2,7 @@
 // entity runtime, and tells devices what they should be.
 //
 // A message is acknowledged when it is committed. A connection may have [MaxInFlight] messages
-// under way; acknowledgements are sent in the order of the messages, as MQTT demands. When the
+// under way, of [MaxInFlightBytes]; acknowledgements are sent in the order of the messages, as MQTT demands. When the
 // runtime accepts no more, the connection is not read.
 //
 // The topics of an entity are e/{id}/ and a name. All of them are in one table, topics

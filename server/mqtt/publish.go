@@ -48,7 +48,7 @@ func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Pa
 
 // take gives a message of QoS 0 or 1 to what takes it.
 func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
-	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk)}
+	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk), bytes: len(pk.Payload)}
 	from := sendingOf(c, pk)
 	if to.prepare(pk) && b.wanted(pk) {
 		d.keep(pk)
