@@ -538,17 +538,18 @@ func (c *cell[M]) accept(msg, with any) verdict {
 }
 
 // fromCarrier marks what comes with a message for an Inline actor. A carrier's goroutine must not run
-// it: it reads for all actors of its system, also the answer that the handler may wait for.
+// it: it reads for all actors of its system, also the answer that the handler may wait for. Nor must one
+// that sends on what a virtual actor's senders have sent.
 func (c *core) fromCarrier(with any) any {
 	if c.traits.runsOn() != onSender {
 		return with
 	}
-	h, ok := with.(*headed)
-	if !ok {
-		h = &headed{inner: with}
+	if h, ok := with.(*headed); ok {
+		marked := *h // others may have it as well
+		marked.far = true
+		return &marked
 	}
-	h.far = true
-	return h
+	return &headed{inner: with, far: true}
 }
 
 // runMost is how many messages from another system are put into a mailbox under one lock.

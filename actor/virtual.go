@@ -204,9 +204,6 @@ func (v *Virtual[M]) arrive(key string, stamp uint64, msg, with any) verdict {
 	if !ok {
 		return verdictAlien
 	}
-	if c := v.standing(key); c != nil {
-		with = c.fromCarrier(with)
-	}
 	return placed[M]{v, key}.give(Held[M]{envelope[M]{msg: m, with: with}, v, key, stamp})
 }
 
@@ -411,6 +408,7 @@ func (h Held[M]) Send(to Ref[M]) (sent bool) {
 	}
 	v := verdictGone
 	if c, ok := dst.(*cell[M]); ok {
+		h.e.with = c.core.fromCarrier(h.e.with) // whoever sends it on does so for others
 		v = c.tellAdmitted(h.e)
 	} else {
 		v = dst.tell(h.e, nil)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
@@ -115,5 +116,51 @@ func TestAsksGoToTheNodeThatHasTheKey(t *testing.T) {
 	}
 	if _, err := actor.Ask(ctx, a.tallies.Ref("k"), add{N: 1}); err == nil {
 		t.Error("a node that has left sends")
+	}
+}
+
+// curious is an inline actor that asks somebody before it answers.
+type curious struct{ whom actor.Ref[add] }
+
+func (a *curious) Receive(ctx *actor.Context[add], m add) error {
+	got, err := actor.Ask(ctx, a.whom, m)
+	if err != nil {
+		return err
+	}
+	actor.ReplyFor(ctx, got)
+	return nil
+}
+
+// TestAnInlineActorOfAnotherNodeMayAskBack has inline actors ask the node that asks them, while they become
+// active: the goroutine that reads for the node must not wait for that.
+func TestAnInlineActorOfAnotherNodeMayAskBack(t *testing.T) {
+	t.Parallel()
+	ctx, engine, v := t.Context(), new(memory.Engine), &vault{sums: make(map[string]int)}
+	a, b := connect(t, engine, "a", v), connect(t, engine, "b", v, cluster.Elsewhere())
+	oracle := actor.Spawn(b.System(), "oracle", func() *tally { return &tally{"oracle", "b", v} })
+	register := func(n *connected, opts ...cluster.KindOption) *cluster.Kind[add] {
+		kind, err := cluster.Register(n.Node, "curious", func(string) *curious {
+			whom, err := actor.Lookup[add](n.System(), oracle.PID())
+			if err != nil {
+				t.Error(err)
+			}
+			return &curious{whom}
+		}, append(opts, cluster.Spawning(actor.Inline()))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kind
+	}
+	if _, err := actor.Ask(ctx, b.tallies.Ref("k"), add{N: 1}); err != nil { // they know each other
+		t.Fatal(err)
+	}
+	register(a)
+	there := register(b, cluster.Elsewhere())
+	for i := range 20 {
+		for range 3 { // the last ones find it active
+			if got, err := actor.Ask(ctx, there.Ref(fmt.Sprint("key ", i)), add{N: 1}, actor.Within(10*time.Second)); err != nil || got.Node != "b" {
+				t.Fatalf("key %d: %v %v", i, got, err)
+			}
+		}
 	}
 }

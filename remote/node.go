@@ -134,8 +134,9 @@ func (n *Node) Lose(node string, incarnation uint32) {
 	}
 }
 
-// Disconnect gives up a node: it is lost at once, on both sides, and its present incarnation is
-// never spoken to again. It does nothing for a node without a session.
+// Disconnect gives up a node: it is lost at once, and its present incarnation is never spoken to again.
+// The other side hears of it at once as well; if there is no connection, when it dials. It does nothing
+// for a node without a session.
 func (n *Node) Disconnect(node string) { n.t.Disconnect(node) }
 
 // Peers returns the nodes with which there is or was a session, by name; of lost nodes the last 1024.

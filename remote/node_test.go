@@ -391,6 +391,26 @@ func TestANodeThatIsGivenUpEndsWhatWasUnderWay(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsGivenUpHearsOfIt has one that cannot dial, and so does not ask.
+func TestANodeThatIsGivenUpHearsOfIt(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		a, b := pair(t, remote.Config{ResumeWithin: time.Hour})
+		actor.Spawn[msg](a.System(), "counter", newCounter)
+		ref := find(t, b, "a", "/counter")
+		for range 100 {
+			ref.Tell(bg, add{1})
+		}
+		b.Disconnect("a")
+		ctx := within(t)
+		for a.System().Peers()[0].State != "lost" {
+			if runtime.Gosched(); ctx.Err() != nil {
+				t.Fatalf("the other one's peer is %+v", a.System().Peers()[0])
+			}
+		}
+	}
+}
+
 func TestWhatANodeDoesNotKnowIsADeadLetterThere(t *testing.T) {
 	t.Parallel()
 	_, a := start(t, "a", remote.Config{Addr: "127.0.0.1:0", Types: codec.NewTypes(codec.Of[get]("get"))})
@@ -515,7 +535,6 @@ func TestATellToAnotherNodeOfAPointerAllocatesNothing(t *testing.T) {
 func TestNodesMeetAndLoseEachOtherByWord(t *testing.T) {
 	a, na := start(t, "a", remote.Config{Addr: "127.0.0.1:0"})
 	b, nb := start(t, "b", remote.Config{})
-	t.Cleanup(func() { na.Disconnect("b") }) // it would wait for b to come back as long as its shutdown may take
 	actor.Spawn(a, "counter", newCounter)
 	if _, err := remote.Find[msg](bg, nb, "a", "/counter"); !errors.Is(err, actor.ErrUnreachable) {
 		t.Fatalf("before they have met: %v", err)

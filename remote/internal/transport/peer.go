@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -303,6 +304,10 @@ func (l *link) read(frames *wire.Splitter) {
 	if isViolation(err) {
 		refuse(l.conn, err) // the session is lost, so the writer writes nothing more
 	}
+	if _, why := s.State(); errors.Is(why, ErrDisconnected) && errors.Is(err, session.ErrStale) {
+		l.leave(why)
+		_, _ = io.Copy(io.Discard, l.conn) // closing it with something unread would take back what the writer says
+	}
 	l.end()
 }
 
@@ -312,9 +317,15 @@ func isViolation(err error) bool {
 }
 
 // leave ends a connection that the session does not have any more, for the reason it gives.
-// The reader itself ends one on which the peer broke the protocol, after it has said so.
+// The reader itself ends one on which the peer broke the protocol, after it has said so; and the writer
+// one of a node that was given up, since it alone knows where a frame ends.
 func (l *link) leave(err error) {
-	if !isViolation(err) {
+	switch {
+	case isViolation(err):
+	case errors.Is(err, ErrDisconnected):
+		_ = l.conn.SetWriteDeadline(time.Now().Add(farewell))
+		wake(l.wake)
+	default:
 		l.end()
 	}
 }
@@ -328,6 +339,13 @@ func (l *link) write() {
 	err := l.writeAll()
 	l.p.s.Break(l.c, err, time.Now())
 	_, why := l.p.s.State()
+	if errors.Is(why, ErrDisconnected) {
+		if errors.Is(err, session.ErrStale) {
+			refuse(l.conn, wire.Refuse(wire.CodeLostIncarnation, "this node has given the session up"))
+		}
+		l.end()
+		return
+	}
 	l.leave(why)
 }
 
