@@ -36,9 +36,10 @@ func (k *link) dial(ctx context.Context) (net.Conn, error) {
 	return (&tls.Dialer{NetDialer: &dialer, Config: k.tls}).DialContext(ctx, "tcp", k.addr)
 }
 
-// hello is a CONNECT of MQTT 3.1.1 with a clean session and no keepalive.
+// hello is a CONNECT of MQTT 3.1.1 without keepalive.
 type hello struct {
 	id, name, password string // name and password may be empty
+	persistent         bool   // the session, which is a clean one otherwise
 	topic              string // of the will, "" for none
 	will               []byte // at most 64 KiB
 }
@@ -59,6 +60,9 @@ func (h *hello) encode() []byte {
 		return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
 	}
 	flags := byte(clean)
+	if h.persistent {
+		flags = 0
+	}
 	payload := field(nil, h.id)
 	if h.topic != "" {
 		flags |= withWill
@@ -77,37 +81,44 @@ func (h *hello) encode() []byte {
 	return append(append(packet, head...), payload...)
 }
 
-// say sends a CONNECT and reads the answer. It returns the code of a refusal, 0 for none.
-func (h *hello) say(nc net.Conn) (code byte, err error) {
+// say sends a CONNECT and reads the answer: the code of a refusal, 0 for none, and whether
+// there was a session.
+func (h *hello) say(nc net.Conn) (code byte, session bool, err error) {
 	if err := nc.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if _, err := nc.Write(h.encode()); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	var answer [4]byte
 	if _, err := io.ReadFull(nc, answer[:]); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if answer[0] != mqttConnack {
-		return 0, fmt.Errorf("the broker answered % x", answer)
+		return 0, false, fmt.Errorf("the broker answered % x", answer)
 	}
-	return answer[3], nc.SetDeadline(time.Time{})
+	return answer[3], answer[2] == 1, nc.SetDeadline(time.Time{})
 }
 
 // connect dials and logs in.
 func (k *link) connect(ctx context.Context, h *hello) (net.Conn, error) {
-	nc, err := k.dial(ctx)
+	nc, _, err := k.resume(ctx, h)
+	return nc, err
+}
+
+// resume is connect that reports whether the broker has a session of the client.
+func (k *link) resume(ctx context.Context, h *hello) (nc net.Conn, session bool, err error) {
+	nc, err = k.dial(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("no MQTT broker at %s: %w; start one with greenroom serve, or name another with --mqtt", k.addr, err)
+		return nil, false, fmt.Errorf("no MQTT broker at %s: %w; start one with greenroom serve, or name another with --mqtt", k.addr, err)
 	}
-	code, err := h.say(nc)
+	code, session, err := h.say(nc)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("the broker refused the connection with the code %d", code)
 	}
 	if err != nil {
 		_ = nc.Close()
-		return nil, fmt.Errorf("connect to the MQTT broker at %s: %w", k.addr, err)
+		return nil, false, fmt.Errorf("connect to the MQTT broker at %s: %w", k.addr, err)
 	}
-	return nc, nil
+	return nc, session, nil
 }

@@ -59,7 +59,7 @@ func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
 			return nil // the server may turn them away as it likes
 		}
 		defer nc.Close()
-		if code, err := h.say(nc); err == nil && code == 0 {
+		if code, _, err := h.say(nc); err == nil && code == 0 {
 			return fmt.Errorf("a stranger was let in, with the name %q", h.name)
 		}
 		return nil

@@ -41,6 +41,9 @@ type load struct {
 	kept      tally
 	tags      *tags
 	stream    *streamReader
+	mappings  tally
+	trimmed   tally
+	device    *device
 }
 
 // tally is how many writes were begun and acknowledged, one after the other.
@@ -63,6 +66,7 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 		"readings": v.compareReadings, "patches": v.comparePatches, "relations": v.compareRelations,
 		"mapped values": v.compareMapped, "mapped sums": v.compareSums, "types": v.compareTypes,
 		"deletions": v.compareDeletions, "rollups": v.compareRollups, "entity tags": v.compareTags, "streamed": v.compareStream,
+		"sent again": v.compareSessions, "replaced mappings": v.compareReplaced, "trimmed": v.compareTrimmed,
 	} {
 		if results[kind], err = compare(ctx, round, l); err != nil {
 			return nil, err
@@ -99,6 +103,7 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
 	defer cancel()
 	l := &load{patches: make([]tally, verifyEditors), tags: newTags(v.child.client, verifyID(round, "edit-3")), stream: newStreamReader(verifyID(round, "0"))}
+	l.device = &device{id: verifyID(round, "device"), entity: verifyID(round, "session")}
 	events, err := l.stream.open(ctx, v.child.client)
 	if err != nil {
 		return nil, err
@@ -126,10 +131,14 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	}
 	for into, write := range map[*tally]func(context.Context, int, func()) tally{
 		&l.relations: v.relate, &l.types: v.putTypes, &l.deletions: v.deleteEntities, &l.kept: v.keep,
+		&l.mappings: v.replaceMappings, &l.trimmed: v.trim,
 	} {
 		begins := begins()
 		writers.Go(func() { *into = write(ctx, round, begins) })
 	}
+	deviceBegins := begins()
+	var deviceErr error
+	writers.Go(func() { deviceErr = l.device.send(ctx, &v.child.link, deviceBegins) })
 	writers.Go(func() {
 		for l.tags.look(ctx) == nil { //nolint:revive // until one fails
 		}
@@ -153,6 +162,9 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	}
 	cancel()
 	writers.Wait()
+	if deviceErr != nil {
+		return nil, deviceErr
+	}
 	if v.filled != "" {
 		if err := v.restartOnFullDisk(ctx); err != nil {
 			return nil, err

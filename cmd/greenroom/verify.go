@@ -33,8 +33,9 @@ func newVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Test that a crash on this machine's disk loses nothing acknowledged.",
 		Long: `Start a server, load it with readings, attribute patches, relations, types, mappings,
-rollups and deletions, read its streams and entity tags meanwhile, and kill it
-(SIGKILL) at a random moment. Start it again, and compare what it has with what it
+rollups, retention and deletions, replace a mapping, read its streams and entity tags
+meanwhile, and kill it (SIGKILL) at a random moment. Start it again, have a device
+send again what was not acknowledged, and compare what the server has with what it
 acknowledged or showed before. Repeat this with the same data.
 
 The data is kept in a new directory below --data, which must be on the disk to
@@ -114,7 +115,7 @@ func (o *outcome) String() string {
 
 // kinds are what is written and compared.
 var kinds = []string{
-	"readings", "patches", "relations", "mapped values", "mapped sums", "types", "deletions", "rollups", "entity tags", "streamed",
+	"readings", "patches", "relations", "mapped values", "mapped sums", "types", "deletions", "rollups", "entity tags", "streamed", "sent again", "replaced mappings", "trimmed",
 }
 
 // verifySealAfter has history sealed while it is still written, so that kills and late values meet
@@ -139,6 +140,9 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 		}
 	}()
 	if err := v.child.client.do(ctx, "PUT", "/v1/retention/verify", "application/json", `{"key":"kept","raw":"30d","tiers":[{"step":"5m"},{"step":"1h"}]}`, nil); err != nil {
+		return err
+	}
+	if err := v.child.client.do(ctx, "PUT", "/v1/retention/trimmed", "application/json", fmt.Sprintf(`{"key":"trimmed","raw":"%dd"}`, verifyKeptDays), nil); err != nil {
 		return err
 	}
 	totals := make(map[string]outcome)
@@ -167,9 +171,9 @@ func (v *verifier) report(totals map[string]outcome, stdout io.Writer) error {
 	for _, kind := range kinds {
 		r := totals[kind]
 		all.add(r)
-		fmt.Fprintf(stdout, "%-14s %s\n", kind, &r)
+		fmt.Fprintf(stdout, "%-17s %s\n", kind, &r)
 	}
-	fmt.Fprintf(stdout, "%-14s %s, by %d kills\n", "in all", &all, v.options.rounds)
+	fmt.Fprintf(stdout, "%-17s %s, by %d kills\n", "in all", &all, v.options.rounds)
 	if all.wrong() {
 		return errors.New("verify: the server has broken its promise, or the disk has; keep what is printed above and report it")
 	}
