@@ -26,6 +26,7 @@ type Stats struct {
 	Subscriptions         int
 	Lagged                uint64 // subscriptions that fell behind
 	StoreErrors           uint64 // commits that failed, each try counted
+	SealFailures          uint64 // how often the store could not pack history, which stays as it is
 	StoreError            string // what keeps the store from committing now, "" when it works
 }
 
@@ -105,13 +106,14 @@ type counters struct {
 // Stats returns the counters. It does no input or output and is safe for
 // concurrent use.
 func (r *Runtime) Stats() Stats {
+	info := r.store.Info()
 	s := Stats{
 		Readings: r.count.readings.Load(), Values: r.count.values.Load(), Rejected: r.count.rejected.Load(),
 		Commands: r.count.commands.Load(), OpenCommands: r.commander.entities(), Receivers: r.receivers.len(),
 		Online: int(r.presences.online.Load()), Connected: int(r.presences.connected.Load()),
 		WentOnline: r.count.presences[PresenceOnline].Load(), WentOffline: r.count.presences[PresenceOffline].Load(),
 		Batches: r.count.batches.Load(), WindowUsed: r.window.inUse(), WindowMax: r.window.size,
-		CommitLatency: r.count.latency.histogram(), Live: int(r.count.live.Load()), Registered: r.store.Info().Entities,
+		CommitLatency: r.count.latency.histogram(), Live: int(r.count.live.Load()), Registered: info.Entities, SealFailures: info.SealFailures,
 		HotBytes: r.count.hotBytes.Load(), HotMax: r.cfg.HotBytes, Evicted: r.count.evicted.Load(), Relations: r.graph.len(),
 		Subscriptions: r.hub.len(), Lagged: r.count.lagged.Load(), StoreErrors: r.count.storeErrors.Load(),
 	}

@@ -106,6 +106,10 @@ type Store interface {
 	// returns nil.
 	Compact(ctx context.Context) error
 
+	// Usage says what the store contains and what that takes. It reads all rows of the history.
+	// Readings of the last seconds may be in the change log only.
+	Usage(ctx context.Context) (Usage, error)
+
 	// Close releases the store. No other method is called afterwards.
 	Close() error
 }
@@ -126,6 +130,9 @@ type StoreInfo struct {
 	FirstChange uint64
 	// Entities is how many entities there are.
 	Entities int64
+	// SealFailures is how often history could not be packed since the store was opened. It stays as
+	// it is, and is tried again.
+	SealFailures uint64
 }
 
 // ListQuery asks a store for a page of entities.

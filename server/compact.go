@@ -4,31 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// Compact packs all history of the SQLite store in a directory, which no server uses, and gives the
-// space that gets free back to the disk. It tells what the store took before and after. The error
-// wraps [os.ErrNotExist] for a directory without a store.
-func Compact(ctx context.Context, dir string) (before, after *sqlite.Usage, err error) {
-	s, err := sqlite.Open(ctx, dir, sqlite.Options{Existing: true, SealAfter: -1})
+// ReadUsage says what the store at an address contains and what that takes, also while a server uses
+// it. The error wraps [os.ErrNotExist] for a directory without a store, and ErrStoreAddress,
+// sqlite.ErrSchema or postgres.ErrSchema.
+func ReadUsage(ctx context.Context, address string) (entity.Usage, error) {
+	a, err := parseStore(address)
 	if err != nil {
-		return nil, nil, err
+		return entity.Usage{}, err
 	}
-	usage := func() (*sqlite.Usage, error) {
-		u, err := sqlite.ReadUsage(ctx, dir)
-		return &u, err
+	if a.dir == "" {
+		return postgres.ReadUsage(ctx, a.url)
 	}
-	if before, err = usage(); err == nil {
+	return sqlite.ReadUsage(ctx, a.dir)
+}
+
+// Compact packs all history of the store at an address, which no server uses, and gives the space that
+// gets free back to the disk, as far as the store can. It tells what the store took before and after. The
+// error wraps [os.ErrNotExist] for a directory without a store; a schema of PostgreSQL is made.
+func Compact(ctx context.Context, address string, log *slog.Logger) (before, after entity.Usage, err error) {
+	s, err := openStore(ctx, address, log, sqlite.Options{Existing: true, SealAfter: -1})
+	if err != nil {
+		return before, after, err
+	}
+	if before, err = ReadUsage(ctx, address); err == nil {
 		// What could be sealed is, and its space is given back, also where something is damaged.
 		if err = s.Compact(ctx); context.Cause(ctx) == nil {
-			err = errors.Join(err, s.Shrink(ctx))
+			if s, ok := s.(*sqlite.Store); ok {
+				err = errors.Join(err, s.Shrink(ctx))
+			}
 		}
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
-		return nil, nil, fmt.Errorf("compact %s: %w", dir, err)
+		return before, after, fmt.Errorf("compact %s: %w", StoreName(address), err)
 	}
-	after, err = usage()
+	after, err = ReadUsage(ctx, address)
 	return before, after, err
 }

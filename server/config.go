@@ -28,7 +28,7 @@ type Config struct {
 	Store string
 
 	// SealAfter is how long no value must have come for an hour of the history before that hour is
-	// packed: see [sqlite.Options]. A store in PostgreSQL does not pack.
+	// packed: see [sqlite.Options] and [postgres.Options]. Defaults to sqlite.DefaultSealAfter.
 	SealAfter time.Duration
 
 	// ChangeLogAge is how long changes are kept from which event streams, mappings and others

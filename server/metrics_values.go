@@ -48,6 +48,7 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_readings_rejected_total", "Readings that the entity runtime refused or could not keep.", func(s *snapshot) float64 { return float64(s.runtime.Rejected) }),
 		counter("greenroom_batches_total", "Commits.", func(s *snapshot) float64 { return float64(s.runtime.Batches) }),
 		counter("greenroom_store_errors_total", "Commits that failed, each try counted.", func(s *snapshot) float64 { return float64(s.runtime.StoreErrors) }),
+		counter("greenroom_seal_failures_total", "Times that history could not be packed; it stays as it is, and is tried again.", func(s *snapshot) float64 { return float64(s.runtime.SealFailures) }),
 		counter("greenroom_streams_lagged_total", "Times that a stream's reader fell behind and was carried on from the change log.", func(s *snapshot) float64 { return float64(s.runtime.Lagged) }),
 		gauge("greenroom_window_bytes", "Bytes of readings between their acceptance and their commit.", func(s *snapshot) float64 { return float64(s.runtime.WindowUsed) }),
 		gauge("greenroom_window_bytes_max", "The bound of greenroom_window_bytes; beyond it sources are slowed down.", func(s *snapshot) float64 { return float64(s.runtime.WindowMax) }),

@@ -55,20 +55,21 @@ func parseStore(address string) (storeAddress, error) {
 	return storeAddress{dir: dir}, nil
 }
 
-// openStore opens the store at an address. The options are those of a directory, of which
-// PostgreSQL takes the age of the change log; its schema is always made.
+// openStore opens the store at an address. The options are those of a directory; a schema of
+// PostgreSQL is always made.
 func openStore(ctx context.Context, address string, log *slog.Logger, opts sqlite.Options) (entity.Store, error) {
 	a, err := parseStore(address)
 	if err != nil {
 		return nil, err
 	}
 	if a.dir == "" {
-		s, err := postgres.Open(ctx, a.url, postgres.Options{Logger: log, ChangeLogAge: opts.ChangeLogAge})
+		s, err := postgres.Open(ctx, a.url, postgres.Options{Logger: log, ChangeLogAge: opts.ChangeLogAge, SealAfter: opts.SealAfter})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
+	opts.Logger = log
 	s, err := sqlite.Open(ctx, a.dir, opts)
 	if err != nil {
 		return nil, err
@@ -85,8 +86,10 @@ func Examine(ctx context.Context, address string, log *slog.Logger, found func(e
 		return read, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if lite, ok := s.(*sqlite.Store); ok {
-		if err := lite.Check(ctx); err != nil {
+	if s, ok := s.(interface {
+		Check(ctx context.Context) error
+	}); ok {
+		if err := s.Check(ctx); err != nil {
 			found(err)
 		}
 	}

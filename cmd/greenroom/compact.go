@@ -4,63 +4,93 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"log/slog"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/server"
 )
 
 func newCompact() *cobra.Command {
-	var data string
+	var place storePlace
 	cmd := &cobra.Command{
 		Use:   "compact",
 		Short: "Make the store of a stopped server as small as it can be.",
 		Long: `Make the store of a stopped server as small as it can be: pack the history into
-blocks, and give the space that gets free back to the disk. Meanwhile the disk must
-have room for the store once more, and so must the directory for temporary files
-(SQLITE_TMPDIR, TMPDIR or /var/tmp). A server does the first by itself, ten minutes
-after the last value of an hour; POST /v1/compact has it do so at once.`,
-		Example: "  greenroom compact --data /var/lib/greenroom",
+blocks, and give the space that gets free back to the disk. For a directory the disk
+must have room for the store once more meanwhile, and so must the directory for
+temporary files (SQLITE_TMPDIR, TMPDIR or /var/tmp). PostgreSQL gives back what
+VACUUM and TRUNCATE can. A server does the first by itself, ten minutes after the
+last value of an hour; POST /v1/compact has it do so at once.`,
+		Example: `  greenroom compact --data /var/lib/greenroom
+  greenroom compact --store postgres://greenroom@localhost/plant`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir := cmp.Or(data, server.DefaultDataDir)
-			before, after, err := server.Compact(cmd.Context(), dir)
+			if err := place.check(); err != nil {
+				return err
+			}
+			before, after, err := server.Compact(cmd.Context(), place.address(), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is compact:\n", dir)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is compact:\n", server.StoreName(place.address()))
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(w, "before\t%s\nafter\t%s\n", usageLine(before), usageLine(after))
+			fmt.Fprintf(w, "before\t%s\nafter\t%s\n", usageLine(&before), usageLine(&after))
 			return w.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	place.flags(cmd)
 	return cmd
 }
 
 func newInfo() *cobra.Command {
-	var data string
+	var place storePlace
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Print what a store contains and what that takes, by key and by type.",
-		Long: `Print what a store in a directory contains and what that takes, by key and by type
-of entity, also while a server uses it. It reads all rows that are not sealed.`,
-		Example: "  greenroom info --data /var/lib/greenroom",
+		Long: `Print what a store contains and what that takes, by key and by type of entity, also
+while a server uses it. It reads all rows that are not sealed.`,
+		Example: `  greenroom info --data /var/lib/greenroom
+  greenroom info --store postgres://greenroom@localhost/plant`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u, err := sqlite.ReadUsage(cmd.Context(), cmp.Or(data, server.DefaultDataDir))
+			if err := place.check(); err != nil {
+				return err
+			}
+			u, err := server.ReadUsage(cmd.Context(), place.address())
 			if err != nil {
 				return fmt.Errorf("info: %w", err)
 			}
 			return printUsage(cmd.OutOrStdout(), &u)
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	place.flags(cmd)
 	return cmd
 }
 
+// storePlace is the store that a command is about.
+type storePlace struct{ data, store string }
+
+func (p *storePlace) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.data, "data", "", "data directory (default ./"+server.DefaultDataDir+")")
+	cmd.Flags().StringVar(&p.store, "store", "", "database, postgres://user@host/database, instead of a directory")
+}
+
+func (p *storePlace) check() error {
+	if p.data != "" && p.store != "" {
+		return usagef("only one of --data and --store may be given")
+	}
+	if p.store != "" && !postgres.IsURL(p.store) {
+		return usagef("--store must be of the form postgres://user@host/database; use --data for a directory")
+	}
+	return nil
+}
+
+func (p *storePlace) address() string { return cmp.Or(p.store, p.data, server.DefaultDataDir) }
+
 // usageLine is a usage in one line.
-func usageLine(u *sqlite.Usage) string {
+func usageLine(u *entity.Usage) string {
 	return fmt.Sprintf("%s on disk\t%s bytes a value\t%d values\t%d sealed", mib(u.File), perValue(u.File-u.Free, u.Values), u.Values, u.Sealed)
 }
 
@@ -73,13 +103,13 @@ func perValue(bytes, values int64) string {
 	return fmt.Sprintf("%.2f", float64(bytes)/float64(values))
 }
 
-func printUsage(out io.Writer, u *sqlite.Usage) error {
+func printUsage(out io.Writer, u *entity.Usage) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "values\t%d\nsealed\t%d in %d blocks, %s bytes each\n", u.Values, u.Sealed, u.Blocks, perValue(u.SealedBytes, u.Sealed))
 	fmt.Fprintf(w, "on disk\t%s, %s bytes a value\nfree in it\t%s\nchange log\t%s\n", mib(u.File), perValue(u.File-u.Free, u.Values), mib(u.Free), mib(u.Log))
 	for _, part := range []struct {
 		title string
-		list  []sqlite.PartUsage
+		list  []entity.PartUsage
 	}{{"key", u.Keys}, {"type", u.Types}} {
 		fmt.Fprintf(w, "\n%s\tvalues\tsealed\tbytes each\n", part.title)
 		for _, p := range part.list {

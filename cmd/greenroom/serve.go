@@ -209,7 +209,7 @@ second signal stops it at once.`,
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
 	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
-	cmd.Flags().DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history in a data directory when no value has come for it for so long")
+	cmd.Flags().DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history when no value has come for it for so long")
 	cmd.Flags().DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes for so long, so that streams and mappings can resume after a pause, in at most 64 MiB")
 	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 	return cmd

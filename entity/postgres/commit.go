@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -92,6 +93,7 @@ func (w *writer) fillIn(ctx context.Context, b *entity.Batch) error {
 		}
 	}
 	w.unsure, w.begun = nil, true
+	w.s.sealing.forget()
 	return nil
 }
 
@@ -380,6 +382,7 @@ func (t *transaction) adopt() {
 	info := t.w.s.Info()
 	info.LastChange, info.FirstChange, info.Entities = uint64(t.next.lastChange), t.first, t.next.entities
 	t.w.s.setInfo(info)
+	t.w.s.touch(t.rows, time.Now())
 	if t.doomed {
 		select {
 		case t.w.s.work <- struct{}{}:

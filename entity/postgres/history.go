@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -10,33 +11,302 @@ import (
 	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 	"github.com/greenroom-go/greenroom/entity/internal/sealed"
-	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// series is the part of one series in a range of times.
-const series = `FROM telemetry WHERE entity = (SELECT num FROM entity WHERE id = $1) AND key = (SELECT num FROM key WHERE name = $2)
-	AND ts >= $3 AND ts < $4 `
+// series is one series, and within a range of it.
+const (
+	series = "entity = (SELECT num FROM entity WHERE id = $1) AND key = (SELECT num FROM key WHERE name = $2) "
+	within = series + "AND ts >= $3 AND ts < $4 "
+)
 
 // planned makes the server plan a query for its arguments: a plan for any
 // arguments opens and locks all partitions.
 const planned = pgx.QueryExecModeCacheDescribe
 
-// points reads a range of one series, stretch by stretch. The SQL begins with
-// "SELECT …" and ends after series; more are its parameters from $6 on.
-func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to int64, limit int, descending bool, scan pgx.RowToFunc[T], more ...any) (list []T, err error) {
+// selectRows is up to $7 rows between two places. The times alone say in which partitions.
+const selectRows = "SELECT ts, seq, number, whole, text, json FROM telemetry WHERE " + series +
+	"AND ts >= $3 AND ts <= $4 AND (ts, seq) >= ($3, $5) AND (ts, seq) < ($4, $6) ORDER BY ts, seq LIMIT $7"
+
+// selectBlocks is up to $7 blocks with points between two places: of those that begin before the first
+// place only the last may end behind it, since they do not overlap.
+const selectBlocks = `SELECT b.first, b.last, b.data, coalesce(b.times, s.data, '') FROM (
+		(SELECT * FROM block WHERE ` + series + `AND (first, first_seq) <= ($3, $5) AND (first, first_seq) < ($4, $6) ORDER BY first DESC, first_seq DESC LIMIT 1)
+		UNION ALL (SELECT * FROM block WHERE ` + series + `AND (first, first_seq) > ($3, $5) AND (first, first_seq) < ($4, $6) ORDER BY first, first_seq LIMIT $7)
+	) b LEFT JOIN stamp s ON s.num = b.stamp WHERE (b.last, b.last_seq) >= ($3, $5) ORDER BY b.first, b.first_seq LIMIT $7`
+
+// descendingRows and descendingBlocks are the same from the end.
+const (
+	descendingRows = "SELECT ts, seq, number, whole, text, json FROM telemetry WHERE " + series +
+		"AND ts >= $3 AND ts <= $4 AND (ts, seq) >= ($3, $5) AND (ts, seq) < ($4, $6) ORDER BY ts DESC, seq DESC LIMIT $7"
+	descendingBlocks = `SELECT b.first, b.last, b.data, coalesce(b.times, s.data, '') FROM (
+		SELECT * FROM block WHERE ` + series + `AND (first, first_seq) < ($4, $6) ORDER BY first DESC, first_seq DESC LIMIT $7
+	) b LEFT JOIN stamp s ON s.num = b.stamp WHERE (b.last, b.last_seq) >= ($3, $5) ORDER BY b.first DESC, b.first_seq DESC`
+)
+
+// part is a part of a series, and how much of it is read at once.
+type part struct {
+	id, key      string
+	from, to     entity.Place
+	descending   bool
+	rows, blocks int // at most
+}
+
+// page is what there is at one moment of a part: all rows, and all blocks that they may lie over, or the
+// first ones.
+type page struct {
+	rows   []entity.Point
+	blocks []packed
+}
+
+// packed is a block, whose row says from when to when it has points.
+type packed struct {
+	first, last int64
+	block.Block
+}
+
+// page reads a part. Rows that are sealed meanwhile must be in it once: it reads one moment of the
+// database.
+func (s *Store) page(ctx context.Context, q part) (p page, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		var batch pgx.Batch
+		batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+		p.queue(&batch, q)
+		batch.Queue("COMMIT")
+		return conn.SendBatch(ctx, &batch).Close() // if it fails, the pool does not take conn back
+	})
+	return p, err
+}
+
+// queue adds to a batch what reads the page. The transaction plans for its arguments from here on, see
+// planned.
+func (p *page) queue(batch *pgx.Batch, q part) {
+	*p = page{}
+	rows, blocks := selectRows, selectBlocks
+	if q.descending {
+		rows, blocks = descendingRows, descendingBlocks
+	}
+	args := []any{q.id, q.key, q.from.TS, q.to.TS, int64(q.from.Seq), int64(q.to.Seq)}
+	batch.Queue("SET LOCAL plan_cache_mode = force_custom_plan")
+	batch.Queue(rows, append(args, q.rows)...).Query(func(rows pgx.Rows) (err error) {
+		p.rows, err = pgx.CollectRows(rows, scanPoint)
+		return err
+	})
+	batch.Queue(blocks, append(args[:len(args):len(args)], q.blocks)...).Query(func(rows pgx.Rows) (err error) {
+		p.blocks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b packed, err error) {
+			err = row.Scan(&b.first, &b.last, &b.Values, &b.Times)
+			return b, err
+		})
+		return err
+	})
+}
+
+// points unpacks a page, and returns what is next of the part, at most limit points, and what is left of
+// the part.
+func (p *page) points(u *sealed.Unpacker, q part, limit int) (list []entity.Point, left part, err error) {
+	left = q
+	narrow := func(at entity.Place) { // to what the page has all of
+		if q.descending {
+			q.from = maxPlace(q.from, at)
+		} else if at.Seq++; at.Compare(q.to) < 0 {
+			q.to = at
+		}
+	}
+	if len(p.rows) == q.rows {
+		narrow(p.rows[len(p.rows)-1].Place())
+	}
+	var old []entity.Point
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		h, err := u.Decode(b.Block, &u.Columns)
+		if err != nil {
+			return nil, left, sealed.Failed(err, b.first, b.last)
+		}
+		c := sealed.Between(&u.Columns, left.from, left.to)
+		if old = sealed.AppendPoints(old, &c, limit, q.descending); len(old) == limit {
+			narrow(old[limit-1].Place())
+			break
+		}
+		switch {
+		case i+1 < q.blocks:
+		case q.descending:
+			narrow(entity.Place{TS: h.First, Seq: h.FirstSeq})
+		default:
+			narrow(entity.Place{TS: h.Last, Seq: h.LastSeq})
+		}
+	}
+	if q.from.Compare(q.to) >= 0 { // it would be read for ever
+		return nil, left, fmt.Errorf("%w: sealed values between %d and %d are not in order", block.ErrDamaged, left.from.TS, left.to.TS)
+	}
+	list = sealed.OverlayPoints(q.within(old), q.within(p.rows), limit, q.descending)
+	if q.descending {
+		left.to = q.from
+	} else {
+		left.from = q.to
+	}
+	if len(list) == limit { // of more than these it is not known yet
+		if at := list[limit-1].Place(); q.descending {
+			left.to = at
+		} else {
+			at.Seq++
+			left.from = at
+		}
+	}
+	return list, left, nil
+}
+
+// within returns those of the points of the part that are in its range.
+func (q *part) within(points []entity.Point) []entity.Point {
+	if !q.descending {
+		return sealed.Within(points, q.from, q.to)
+	}
+	n := 0
+	for n < len(points) && points[n].Place().Compare(q.from) >= 0 {
+		n++
+	}
+	return points[:n]
+}
+
+func maxPlace(a, b entity.Place) entity.Place {
+	if a.Compare(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// blocksAtOnce bounds the blocks of a page, which is in memory as a whole.
+const blocksAtOnce = 16
+
+// History returns a range of one series. See [entity.Store].
+func (s *Store) History(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) (list []entity.Point, err error) {
+	defer failure.In(&err, "history of %q key %q", id, key)
+	done, err := s.beginLong(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	u := s.unpackers.Take()
+	defer s.unpackers.Give(u)
+	end := to.TS
+	if to.Seq > 0 {
+		end++
+	}
+	blocks := 1
+	err = s.stretches(from.TS, end, descending, func(lo, hi int64) (bool, error) {
+		q := part{id: id, key: key, from: maxPlace(from, entity.Place{TS: lo}), to: to, descending: descending}
+		if hi := (entity.Place{TS: hi}); hi.Compare(to) < 0 {
+			q.to = hi
+		}
+		for len(list) < limit && q.from.Compare(q.to) < 0 {
+			q.rows, q.blocks = min(limit-len(list), sealed.ScanRows), blocks
+			blocks = min(2*blocks, blocksAtOnce)
+			p, err := s.page(ctx, q)
+			if err != nil {
+				return false, err
+			}
+			some, left, err := p.points(u, q, limit-len(list))
+			if err != nil {
+				return false, err
+			}
+			list, q = append(list, some...), left
+		}
+		return len(list) < limit, nil
+	})
+	return list, err
+}
+
+func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
+	var c columns
+	if err := row.Scan(&p.TS, &p.Seq, &c.number, &c.whole, &c.text, &c.json); err != nil {
+		return p, err
+	}
+	p.Value, err = c.value()
+	return p, err
+}
+
+// Scan calls f with the points of a range of one series. See [entity.Store].
+func (s *Store) Scan(ctx context.Context, id, key string, from, to int64, f func(*entity.Chunk) error) (err error) {
+	defer failure.In(&err, "history of %q key %q", id, key)
+	first, end := entity.AllOf(from, to)
+	sc := scanner{Scanner: sealed.Scanner{From: first, F: f}, s: s, blocks: blocksAtOnce, rows: sealed.ScanRows}
+	return sc.scan(ctx, id, key, end)
+}
+
+// scanner scans a series.
+type scanner struct {
+	sealed.Scanner
+	s            *Store
+	blocks, rows int // of a page
+}
+
+// scan scans what is left.
+func (c *scanner) scan(ctx context.Context, id, key string, end entity.Place) error {
+	c.Unpacker = c.s.unpackers.Take()
+	defer c.s.unpackers.Give(c.Unpacker)
+	return c.s.stretches(c.From.TS, end.TS, false, func(_, hi int64) (bool, error) {
+		if c.To = (entity.Place{TS: hi}); c.To.Compare(end) > 0 {
+			c.To = end
+		}
+		return true, c.Scan(func() error { return c.page(ctx, id, key) })
+	})
+}
+
+// page reads what is next: rows, and the blocks that they lie over.
+func (c *scanner) page(ctx context.Context, id, key string) error {
+	end, err := c.s.beginLong(ctx) // others get their turn after each page
+	if err != nil {
+		return err
+	}
+	p, err := c.s.page(ctx, part{id: id, key: key, from: c.From, to: c.To, rows: c.rows, blocks: c.blocks})
+	end()
+	if err != nil {
+		return err
+	}
+	horizon := c.To
+	if len(p.rows) == c.rows {
+		horizon = p.rows[len(p.rows)-1].Place()
+		horizon.Seq++
+	}
+	c.Begin(p.rows, horizon)
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		more, err := c.Block(b.Block)
+		if sealed.Unreadable(err) {
+			err = sealed.Failed(err, b.first, b.last)
+		}
+		if err != nil || !more || i+1 == c.blocks {
+			return err
+		}
+	}
+	return c.End()
+}
+
+// Origins tells who computed a range of one series. See [entity.Store].
+func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (list []entity.PointOrigin, err error) {
+	const sql = `SELECT ts, origin FROM (SELECT ts, seq, origin FROM telemetry WHERE ` + within + `AND origin IS NOT NULL
+			UNION ALL SELECT c.ts, c.seq, c.origin FROM (SELECT * FROM computed WHERE ` + within + `) c WHERE NOT EXISTS (
+				SELECT FROM telemetry t WHERE t.entity = c.entity AND t.key = c.key AND t.ts = c.ts AND t.seq = c.seq AND t.ts >= $3 AND t.ts < $4)
+		) o ORDER BY ts, seq LIMIT $5`
+	defer failure.In(&err, "origins of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	err = s.stretches(from, to, descending, func(from, to int64) (bool, error) {
-		var some []T
+	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
+		var some []entity.PointOrigin
 		err := s.read(ctx, func(conn *pgxpool.Conn) error {
-			rows, err := conn.Query(ctx, sql, append([]any{planned, id, key, from, to, limit - len(list)}, more...)...)
+			rows, err := conn.Query(ctx, sql, planned, id, key, from, to, limit-len(list))
 			if err != nil {
 				return err
 			}
-			some, err = pgx.CollectRows(rows, scan)
+			some, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p entity.PointOrigin, err error) {
+				var origin []byte
+				if err := row.Scan(&p.TS, &origin); err != nil {
+					return p, err
+				}
+				p.Origin, err = unpackOrigin(origin)
+				return p, err
+			})
 			return err
 		})
 		list = append(list, some...)
@@ -45,49 +315,8 @@ func points[T any](ctx context.Context, s *Store, sql, id, key string, from, to 
 	return list, err
 }
 
-// History returns a range of one series. See [entity.Store].
-func (s *Store) History(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) (_ []entity.Point, err error) {
-	defer failure.In(&err, "history of %q key %q", id, key)
-	const sql = "SELECT ts, seq, number, whole, text, json " + series + "AND (ts, seq) >= ($6, $7) AND (ts, seq) < ($8, $9) "
-	order := "ORDER BY ts, seq LIMIT $5"
-	if descending {
-		order = "ORDER BY ts DESC, seq DESC LIMIT $5"
-	}
-	end := to.TS
-	if to.Seq > 0 {
-		end++
-	}
-	return points(ctx, s, sql+order, id, key, from.TS, end, limit, descending, scanPoint, from.TS, int64(from.Seq), to.TS, int64(to.Seq))
-}
-
-func scanPoint(row pgx.CollectableRow) (p entity.Point, err error) {
-	var c columns
-	var seq int64
-	if err := row.Scan(&p.TS, &seq, &c.number, &c.whole, &c.text, &c.json); err != nil {
-		return p, err
-	}
-	p.Seq = uint64(seq)
-	p.Value, err = c.value()
-	return p, err
-}
-
-// Origins tells who computed a range of one series. See [entity.Store].
-func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (_ []entity.PointOrigin, err error) {
-	defer failure.In(&err, "origins of %q key %q", id, key)
-	return points(ctx, s, "SELECT ts, origin "+series+"AND origin IS NOT NULL ORDER BY ts LIMIT $5", id, key, from, to, limit, false,
-		func(row pgx.CollectableRow) (p entity.PointOrigin, err error) {
-			var origin []byte
-			if err := row.Scan(&p.TS, &origin); err != nil {
-				return p, err
-			}
-			p.Origin, err = unpackOrigin(origin)
-			return p, err
-		})
-}
-
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
 func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
-	const sql = "SELECT count(*) " + series + "AND (number IS NOT NULL OR whole IS NOT NULL)"
 	defer failure.In(&err, "count the numbers of %q key %q", id, key)
 	end, err := s.beginLong(ctx)
 	if err != nil {
@@ -96,8 +325,9 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 	defer end()
 	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
 		some := 0
-		err := s.read(ctx, func(conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, sql, planned, id, key, from, to).Scan(&some)
+		err := s.snapshot(ctx, func(tx pgx.Tx) (err error) {
+			some, err = sealed.CountNumbers(&counted{s, ctx, tx, id, key}, from, to)
+			return err
 		})
 		n += some
 		return true, err
@@ -105,46 +335,58 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 	return n, err
 }
 
-// Trim removes the oldest points of one series. See [entity.Store].
-func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
-	const sql = "WITH gone AS (DELETE " + series + "AND ts <= (SELECT max(ts) FROM (SELECT ts " + series + "ORDER BY ts LIMIT $5) oldest) RETURNING 1) SELECT count(*) FROM gone"
-	defer failure.In(&err, "trim the history of %q key %q", id, key)
-	end, err := s.beginLong(ctx)
+// counted is a series at one moment of the database. It is a [sealed.Counted].
+type counted struct {
+	s       *Store
+	ctx     context.Context //nolint:containedctx // of the question that it lives for
+	tx      pgx.Tx
+	id, key string
+}
+
+// Ranges returns the blocks with points in a range of times, and whether there are rows in their range.
+func (c *counted) Ranges(from, to int64) ([]sealed.Range, error) {
+	rows, err := c.tx.Query(c.ctx, `SELECT b.first, b.last, b.numbers, EXISTS (SELECT FROM telemetry t
+				WHERE t.entity = b.entity AND t.key = b.key AND t.ts >= b.first AND t.ts <= b.last AND t.ts >= $3 AND t.ts < $4)
+		FROM block b WHERE `+series+`AND b.first < $4 AND b.last >= $3
+			AND b.first >= coalesce((SELECT max(first) FROM block WHERE `+series+`AND first < $3), $3)
+		ORDER BY b.first, b.first_seq`, planned, c.id, c.key, from, to)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer end()
-	err = s.stretches(entity.MinTS, before, false, func(from, to int64) (bool, error) {
-		var some int
-		err := pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, sql, planned, id, key, from, to, limit-n).Scan(&some)
-		})
-		n += some
-		return n < limit, err
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r sealed.Range, err error) {
+		err = row.Scan(&r.First, &r.Last, &r.Numbers, &r.Mixed)
+		return r, err
 	})
+}
+
+// Rows counts the numbers in rows.
+func (c *counted) Rows(from, to int64) (n int, err error) {
+	err = c.tx.QueryRow(c.ctx, "SELECT count(*) FROM telemetry WHERE "+within+"AND (number IS NOT NULL OR whole IS NOT NULL)", planned, c.id, c.key, from, to).Scan(&n)
 	return n, err
 }
 
-// Scan calls f with the points of a range of one series. See [entity.Store].
-func (s *Store) Scan(ctx context.Context, id, key string, from, to int64, f func(*entity.Chunk) error) error {
-	var c block.Columns
-	for at, end := entity.AllOf(from, to); ; {
-		page, err := s.History(ctx, id, key, at, end, block.MaxRows, false)
-		if err != nil || len(page) == 0 {
-			return err
+// Points counts the numbers among all points.
+func (c *counted) Points(from, to int64) (n int, err error) {
+	u := c.s.unpackers.Take()
+	defer c.s.unpackers.Give(u)
+	q := part{id: c.id, key: c.key, rows: sealed.ScanRows, blocks: blocksAtOnce}
+	for q.from, q.to = entity.AllOf(from, to); q.from.Compare(q.to) < 0; {
+		var p page
+		var batch pgx.Batch
+		p.queue(&batch, q)
+		if err := c.tx.SendBatch(c.ctx, &batch).Close(); err != nil {
+			return 0, err
 		}
-		c.Reset()
-		sealed.AppendTo(&c, page)
-		if err := f(entity.NewChunk(nil, func() (*block.Columns, error) { return &c, nil })); err != nil {
-			return err
+		list, left, err := p.points(u, q, sealed.ScanRows)
+		if err != nil {
+			return 0, err
 		}
-		if len(page) < block.MaxRows {
-			return nil
+		for i := range list {
+			if list[i].Value.IsNumber() {
+				n++
+			}
 		}
-		at = page[len(page)-1].Place()
-		at.Seq++
+		q = left
 	}
+	return n, nil
 }
-
-// Compact does nothing: history is kept as rows. See [entity.Store].
-func (s *Store) Compact(context.Context) error { return nil }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -23,12 +26,14 @@ const (
 
 // maintain starts the goroutine that makes partitions ahead of time, drops those
 // that have expired, drops old changes from the log and, as soon as there are any,
-// removes the telemetry of deleted entities. It returns what ends it.
+// removes the telemetry of deleted entities, and the one that seals. It returns what ends them.
 func (s *Store) maintain() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var working sync.WaitGroup
+	if s.opts.SealAfter > 0 {
+		working.Go(func() { s.seals(ctx) })
+	}
+	working.Go(func() {
 		timer := time.NewTimer(maintainFirst)
 		defer timer.Stop()
 		var shorten <-chan time.Time
@@ -53,10 +58,10 @@ func (s *Store) maintain() (stop func()) {
 				s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "maintenance of the store failed, it is tried again later", slog.String("error", err.Error()))
 			}
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-ended
+		working.Wait()
 	}
 }
 
@@ -76,9 +81,12 @@ func (s *Store) ahead(ctx context.Context, now time.Time) error {
 // expire drops the partitions of which all has expired, and those of the past that
 // Trim has emptied.
 func (s *Store) expire(ctx context.Context, now time.Time) error {
-	var errs []error
+	errs := []error{s.expireBlocks(ctx, now)}
+	if errs[0] != nil {
+		return errs[0] // or what a late row has replaced would come back
+	}
 	for _, p := range s.spans.all() {
-		old := s.opts.Retention > 0 && p.hi <= now.Add(-s.opts.Retention).UnixMilli()
+		old := s.expired(p, now)
 		if !old && p.hi > now.Add(-s.opts.PartitionWidth).UnixMilli() {
 			continue
 		}
@@ -89,10 +97,102 @@ func (s *Store) expire(ctx context.Context, now time.Time) error {
 	return errors.Join(errs...)
 }
 
+// expired reports whether all telemetry of a partition has expired.
+func (s *Store) expired(p span, now time.Time) bool {
+	return s.opts.Retention > 0 && p.hi <= now.Add(-s.opts.Retention).UnixMilli()
+}
+
+// expireStep is how many numbers of blocks are looked at in one transaction.
+const expireStep = 2000
+
+// expireBlocks removes what is sealed of the times of partitions that have expired: from here on the
+// sealer leaves these alone.
+func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
+	before := int64(math.MinInt64)
+	for _, p := range s.spans.all() {
+		if s.expired(p, now) {
+			before = p.hi
+		}
+	}
+	if before == math.MinInt64 {
+		return nil
+	}
+	var last int64
+	if err := s.read(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, "SELECT coalesce(max(num), 0) FROM block").Scan(&last)
+	}); err != nil {
+		return fmt.Errorf("look for blocks that have expired: %w", err)
+	}
+	var damaged []error
+	for num := int64(0); num <= last; num += expireStep {
+		err := s.changeBlocks(ctx, false, func(tx pgx.Tx) error {
+			some, err := s.expireSome(ctx, tx, num, before)
+			damaged = append(damaged, some...)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("remove blocks that have expired: %w", err)
+		}
+	}
+	err := pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
+		_, err := conn.Exec(ctx, "DELETE FROM computed WHERE ts < $1", before)
+		return err
+	})
+	for _, err := range damaged {
+		s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "a block of which a part has expired cannot be read, it is kept until all of it has", slog.String("error", err.Error()))
+	}
+	return err
+}
+
+// expireSome is expireBlocks for the blocks with the numbers from num on. It returns what is wrong with
+// those that it cannot read.
+func (s *Store) expireSome(ctx context.Context, tx pgx.Tx, num, before int64) (damaged []error, err error) {
+	rows, err := tx.Query(ctx, "DELETE FROM block WHERE num >= $1 AND num < $2 AND last < $3 RETURNING coalesce(stamp, 0)", num, num+expireStep, before)
+	if err != nil {
+		return nil, err
+	}
+	stamps, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, err
+	}
+	if err := releaseStamps(ctx, tx, stamps); err != nil {
+		return nil, err
+	}
+	rows, err = tx.Query(ctx, "SELECT entity, key, num, first, first_seq, last, last_seq, n FROM block WHERE num >= $1 AND num < $2 AND first < $3", num, num+expireStep, before)
+	if err != nil {
+		return nil, err
+	}
+	var series seriesNum
+	var b sealed.Stored
+	type part struct {
+		seriesNum
+		sealed.Stored
+	}
+	var parts []part
+	if _, err := pgx.ForEachRow(rows, []any{&series.entity, &series.key, &b.Num, &b.First.TS, &b.First.Seq, &b.Last.TS, &b.Last.Seq, &b.Count}, func() error {
+		parts = append(parts, part{series, b})
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for i := range parts {
+		_, _, err := s.packer.Cut(s.blocks(ctx, tx, parts[i].seriesNum), &parts[i].Stored, before, math.MaxInt)
+		if sealed.Unreadable(err) {
+			damaged = append(damaged, err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return damaged, nil
+}
+
 // drop drops a partition. Unless it is old, it must be empty.
 func (s *Store) drop(ctx context.Context, p span, old bool) error {
 	if !old {
 		if empty, err := s.empty(ctx, p); err != nil || !empty {
+			return err
+		}
+		if err := s.vacuum(ctx, p.table()); err != nil {
 			return err
 		}
 	}
@@ -125,8 +225,8 @@ func dropPartition(ctx context.Context, tx pgx.Tx, p span, old bool) (dropped bo
 			return false, err
 		}
 	}
-	if !old { // it may have got readings since it was looked at
-		if empty, err := isEmpty(ctx, tx, p); err != nil || !empty {
+	if !old { // it may have got readings since, or somebody may see those that it had
+		if vacant, err := isVacant(ctx, tx, p); err != nil || !vacant {
 			return false, err
 		}
 	}
@@ -150,10 +250,20 @@ func isEmpty(ctx context.Context, conn querier, p span) (empty bool, err error) 
 	return empty, err
 }
 
-// purgeRows is how many rows of deleted entities are removed at once.
-const purgeRows = 10_000
+// isVacant reports whether a partition has no pages: no transaction sees any row of it then.
+func isVacant(ctx context.Context, conn querier, p span) (vacant bool, err error) {
+	err = conn.QueryRow(ctx, "SELECT pg_relation_size($1::text::regclass) = 0", p.table()).Scan(&vacant)
+	return vacant, err
+}
 
-// purge removes the telemetry of deleted entities.
+// purgeRows and purgeBlocks are how many rows, and how many blocks, of deleted entities are removed at
+// once.
+const (
+	purgeRows   = 10_000
+	purgeBlocks = 1000
+)
+
+// purge removes the telemetry and the blocks of deleted entities.
 func (s *Store) purge(ctx context.Context) error {
 	for {
 		var num int32
@@ -184,6 +294,18 @@ func (s *Store) purgeOne(ctx context.Context, num int32) error {
 		})
 		if err != nil {
 			return err
+		}
+	}
+	for _, table := range [...]string{"block", "stamp", "computed"} {
+		for more := true; more; {
+			err := s.changeBlocks(ctx, false, func(tx pgx.Tx) error {
+				tag, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "+table+" WHERE entity = $1 LIMIT $2))", num, purgeBlocks)
+				more = tag.RowsAffected() > 0
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {

@@ -44,9 +44,14 @@ type Options struct {
 	PartitionWidth time.Duration
 
 	// Retention is the age at which telemetry expires, whatever it is. A partition
-	// is dropped when all of it is older. 0 keeps everything. What is the latest
+	// is dropped when all of it is older, and so is what is sealed of its time. 0 keeps everything. What is the latest
 	// value stays.
 	Retention time.Duration
+
+	// SealAfter is how long no reading must have come for an hour of the history before it is
+	// sealed, that is, packed into blocks, which only this package reads. Defaults to
+	// DefaultSealAfter; if it is negative, only Compact seals.
+	SealAfter time.Duration
 
 	// Readers is how many queries run at the same time; others wait. Each has a
 	// connection of its own, beside the one that writes. Defaults to the
@@ -74,6 +79,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.PartitionWidth = o.PartitionWidth.Truncate(day); o.PartitionWidth <= 0 {
 		o.PartitionWidth = DefaultPartitionWidth
+	}
+	if o.SealAfter == 0 {
+		o.SealAfter = DefaultSealAfter
 	}
 	pgdb.Default(&o.LockWait, DefaultLockWait)
 	pgdb.Default(&o.CommitTimeout, DefaultCommitTimeout)

@@ -187,6 +187,52 @@ ALTER TABLE entity ADD COLUMN seen bigint NOT NULL DEFAULT 0;
 ALTER TABLE entity ADD COLUMN presence smallint NOT NULL DEFAULT 0;
 ALTER TABLE entity SET (fillfactor = 80);
 CREATE INDEX entity_online ON entity (id) WHERE presence & 3 = 1;
+`, `
+-- block has parts of series, packed (entity/block): n points from the place (first, first_seq) to
+-- (last, last_seq), numbers of them numbers. The times are in the column times or in the row stamp,
+-- the rest is in data; both are packed already. Blocks of a series do not overlap; a row of telemetry
+-- in the same place as a point of a block came later. The rows of the telemetry are sealed in the
+-- background, while the store is in use (seal.go).
+CREATE TABLE block (
+	num       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	first     bigint NOT NULL,
+	first_seq bigint NOT NULL,
+	last      bigint NOT NULL,
+	last_seq  bigint NOT NULL,
+	stamp     bigint,
+	entity    integer NOT NULL,
+	key       integer NOT NULL,
+	n         integer NOT NULL,
+	numbers   integer NOT NULL,
+	times     bytea,
+	data      bytea NOT NULL
+);
+ALTER TABLE block ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX block_place ON block (entity, key, first, first_seq);
+CREATE INDEX block_stamp ON block (stamp) WHERE stamp IS NOT NULL;
+
+-- stamp has the times of blocks of an entity: several may have the same. hash is FNV-1a of data in
+-- 64 bits.
+CREATE TABLE stamp (
+	num    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	hash   bigint NOT NULL,
+	entity integer NOT NULL,
+	data   bytea NOT NULL
+);
+ALTER TABLE stamp ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE INDEX stamp_hash ON stamp (entity, hash);
+
+-- computed has the origins of points in blocks.
+CREATE TABLE computed (
+	ts     bigint NOT NULL,
+	seq    bigint NOT NULL,
+	entity integer NOT NULL,
+	key    integer NOT NULL,
+	origin bytea NOT NULL,
+	PRIMARY KEY (entity, key, ts, seq)
+);
+
+COMMENT ON VIEW reading IS 'What is not sealed yet: older readings are packed in the table block.';
 `}
 
 var migration = pgdb.Migration{

@@ -176,10 +176,9 @@ func makePartition(ctx context.Context, tx pgx.Tx, p span) error {
 	return err
 }
 
-// stretches calls f for one range of times after the other that together are the
-// part of [from, to) that has partitions, each of a few of them only: a query over
-// all of them at once would lock them all, and the server has a limit to that. They
-// come in order, or from the end, until f returns false.
+// stretches calls f for one range of times after the other that together are [from, to), each with a
+// few partitions only: a query over all of them at once would lock them all, and the server has a limit
+// to that. They come in order, or from the end, until f returns false.
 func (s *Store) stretches(from, to int64, descending bool, f func(from, to int64) (more bool, err error)) error {
 	list := s.spans.all()
 	first, _ := at(list, from)
@@ -187,21 +186,23 @@ func (s *Store) stretches(from, to int64, descending bool, f func(from, to int64
 	if in {
 		end++
 	}
-	if from >= to || first >= end {
-		return nil
-	}
-	list = list[first:end]
-	for size := 2; len(list) > 0; size = min(2*size, 64) {
-		n := min(size, len(list))
-		some := list[:n]
-		if descending {
-			some, list = list[len(list)-n:], list[:len(list)-n]
-		} else {
-			list = list[n:]
+	list = list[min(first, end):end]
+	for size := 2; from < to; size = min(2*size, 64) {
+		lo, hi := from, to
+		switch n := len(list) - size; {
+		case n <= 0: // with what lies between partitions, and before and behind all
+		case descending:
+			lo, list = list[n].lo, list[:n]
+		default:
+			hi, list = list[size-1].hi, list[size:]
 		}
-		more, err := f(max(from, some[0].lo), min(to, some[n-1].hi))
-		if err != nil || !more {
+		if more, err := f(lo, hi); err != nil || !more {
 			return err
+		}
+		if descending {
+			to = lo
+		} else {
+			from = hi
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -30,12 +32,22 @@ type Store struct {
 
 	spans spans
 
+	// sealer is held, as a channel as well, by who changes blocks and uses packer and decoder, and
+	// compacting by Compact, before sealer.
+	sealer, compacting chan struct{}
+	epoch              int64 // of the schema since it was opened
+	packer             sealed.Packer
+	decoder            block.Decoder
+	sealing            sealing
+	runRows            int              // runRows, but for tests
+	unpackers          sealed.Unpackers // for those who read blocks
+
 	mu   sync.Mutex
 	info entity.StoreInfo // guarded by mu
 
 	opened time.Time
 
-	stop func() // ends the goroutine that maintains the store and waits for it
+	stop func() // ends the goroutines that maintain the store and waits for them
 	work chan struct{}
 }
 
@@ -53,8 +65,9 @@ var _ entity.Store = (*Store)(nil)
 //
 // Close the store when done; an entity runtime that was given the store does.
 func Open(ctx context.Context, address string, opts Options) (_ *Store, err error) {
-	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1)}
+	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1), sealer: make(chan struct{}, 1), compacting: make(chan struct{}, 1), runRows: runRows}
 	s.opts = opts.withDefaults()
+	s.sealing = newSealing(s.opts.SealAfter)
 	if s.cfg, err = parse(address, &s.opts); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -73,6 +86,7 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	if err := s.w.ready(ctx); err != nil {
 		return nil, err
 	}
+	s.epoch = s.w.epoch
 	if err := s.ahead(ctx, time.Now()); err != nil {
 		return nil, err
 	}
@@ -88,7 +102,9 @@ func (s *Store) String() string { return s.name }
 func (s *Store) Info() entity.StoreInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.info
+	info := s.info
+	info.SealFailures = s.sealing.failures.Count()
+	return info
 }
 
 func (s *Store) setInfo(info entity.StoreInfo) {

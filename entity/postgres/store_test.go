@@ -24,14 +24,16 @@ func TestConformance(t *testing.T) {
 	url := pgtest.Database(t)
 	var mu sync.Mutex
 	schemas := map[string]string{} // of the directories that the suite names
-	storetest.Run(t, func(t *testing.T, dir string) entity.Store {
+	opened := func(t *testing.T, dir string) entity.Store {
 		mu.Lock()
 		defer mu.Unlock()
 		if schemas[dir] == "" {
 			schemas[dir] = fmt.Sprintf("store%d", len(schemas))
 		}
 		return open(t, url, Options{Schema: schemas[dir]})
-	})
+	}
+	storetest.Run(t, opened)
+	t.Run("Sealed", func(t *testing.T) { storetest.RunSealed(t, opened) })
 }
 
 func open(t testing.TB, url string, opts Options) *Store {

@@ -82,11 +82,16 @@ func (w *writer) begin(ctx context.Context) error {
 // name of the schema gives.
 const lockClass = 0x67726e72
 
+// lockKey is what the locks of a schema have in common.
+func lockKey(schema string) int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(schema)) // it cannot fail
+	return int32(h.Sum32() & 0x7fffffff)
+}
+
 // lock takes the lock of the schema.
 func (w *writer) lock(ctx context.Context) error {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(w.s.opts.Schema)) // it cannot fail
-	key := int32(h.Sum32() & 0x7fffffff)
+	key := lockKey(w.s.opts.Schema)
 	if _, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.s.opts.LockWait)); err != nil {
 		return fmt.Errorf("lock the schema: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
@@ -26,12 +27,12 @@ type writer struct {
 	logBytes int64              // the size of the change log
 	unsure   bool               // a commit has failed, and what was counted may be wrong
 	doomed   bool               // there may be history of deleted entities
-	touched  map[int64]touch    // hours that got rows since they were sealed, bounded by maxHours
+	touched  sealed.Hours       // hours that got rows since they were sealed
 	runRows  int                // runRows, but for tests
 
-	packer                     block.Encoder
-	unpacker                   block.Decoder
-	run, sealedColumns, merged block.Columns
+	packer   sealed.Packer
+	unpacker block.Decoder
+	run      block.Columns
 
 	// generations has that of the next commit at its end, which begun says is in the
 	// table: it is written with the first commit, so that to open a store writes nothing.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -71,22 +70,8 @@ func (s *Store) due() bool {
 // stop is closed.
 func (s *Store) flush(stop <-chan struct{}) error {
 	target := s.Info().LastChange
-	for {
-		done, took, err := s.flushNext(target)
-		if done || err != nil {
-			return err
-		}
-		// The slices leave half of the time to the commits, which have to wait for them,
-		// while there is room for what these bring.
-		pause := time.NewTimer(took)
-		select {
-		case <-stop:
-			pause.Stop()
-			return nil
-		case <-pause.C:
-		}
-		runtime.Gosched()
-	}
+	_, err := s.between(stop, func() (bool, time.Duration, error) { return s.flushNext(target) })
+	return err
 }
 
 // settle is flush if the log has values from before a time that may not be in the
@@ -322,7 +307,7 @@ func (t *transaction) history() error {
 		if err := t.hour(hour); err != nil {
 			return err
 		}
-		w.touch(hour, n-from, now)
+		w.touched.Touch(hour, n-from, now)
 		from = n
 	}
 	return t.Bulk(&w.telemetry, len(w.rows), func(i int, row []driver.NamedValue) {

@@ -485,7 +485,7 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 		p.Seq = uint64(n)
 		return p, err
 	}, id, key, from, to, limit)
-	return merge(list, tail, limit, false, func(p *entity.PointOrigin) entity.Place { return entity.Place{TS: p.TS} }), err
+	return sealed.Overlay(list, tail, limit, false, func(p *entity.PointOrigin) entity.Place { return entity.Place{TS: p.TS} }), err
 }
 
 // History returns a range of one series. See [entity.Store].
@@ -513,32 +513,15 @@ func (s *Store) history(ctx context.Context, id, key string, from, to entity.Pla
 	if descending {
 		slices.Reverse(tail)
 	}
-	return merge(points, tail, limit, descending, (*entity.Point).Place), err
-}
-
-// unpacker is what unpacks blocks for a query.
-type unpacker struct {
-	block.Decoder
-	columns block.Columns
-}
-
-// unpacker returns one for a query, which gives it back to s.unpackers.
-func (s *Store) unpacker() *unpacker {
-	if u, ok := s.unpackers.Get().(*unpacker); ok {
-		return u
-	}
-	return new(unpacker)
+	return sealed.OverlayPoints(points, tail, limit, descending), err
 }
 
 // errEnough ends a scan of rows of which no more are needed.
 var errEnough = errors.New("no more rows are needed")
 
-// stored reads what the tables have of a series: first rows, then the blocks that they lie
-// over.
-func (s *Store) stored(rows *sql.Rows, from, to entity.Place, limit int, descending bool) ([]entity.Point, error) {
-	u := s.unpacker()
-	defer s.unpackers.Put(u)
-	var open, packed []entity.Point
+// eachFound calls row with each row that a query for a series finds, and block with each block, until that
+// returns false. The bytes of a block are valid until it returns.
+func eachFound(rows *sql.Rows, row func(p entity.Point), found func(b block.Block) (more bool, err error)) error {
 	err := scan(rows, func() error {
 		var first, second, kind int64
 		var col any
@@ -548,24 +531,43 @@ func (s *Store) stored(rows *sql.Rows, from, to entity.Place, limit int, descend
 		}
 		if kind != isBlock {
 			v, err := valueOf(kind, col)
-			open = append(open, entity.Point{TS: first, Seq: uint64(second), Value: v})
+			row(entity.Point{TS: first, Seq: uint64(second), Value: v})
 			return err
 		}
-		if len(packed) >= limit {
+		data, _ := col.([]byte)
+		more, err := found(block.Block{Values: data, Times: times})
+		switch {
+		case sealed.Unreadable(err):
+			return sealed.Failed(err, first, second)
+		case err == nil && !more:
 			return errEnough
 		}
-		data, _ := col.([]byte)
-		if _, err := u.Decode(block.Block{Values: data, Times: times}, &u.columns); err != nil {
-			return sealed.Failed(err, first, second)
-		}
-		c := sealed.Between(&u.columns, from, to)
-		packed = sealed.AppendPoints(packed, &c, limit, descending)
-		return nil
+		return err
 	})
 	if errors.Is(err, errEnough) {
-		err = nil
+		return nil
 	}
-	return merge(packed, open, limit, descending, (*entity.Point).Place), err
+	return err
+}
+
+// stored reads what the tables have of a series: first rows, then the blocks that they lie
+// over.
+func (s *Store) stored(rows *sql.Rows, from, to entity.Place, limit int, descending bool) ([]entity.Point, error) {
+	u := s.unpackers.Take()
+	defer s.unpackers.Give(u)
+	var open, packed []entity.Point
+	err := eachFound(rows, func(p entity.Point) { open = append(open, p) }, func(b block.Block) (bool, error) {
+		if len(packed) >= limit {
+			return false, nil
+		}
+		if _, err := u.Decode(b, &u.Columns); err != nil {
+			return false, err
+		}
+		c := sealed.Between(&u.Columns, from, to)
+		packed = sealed.AppendPoints(packed, &c, limit, descending)
+		return true, nil
+	})
+	return sealed.OverlayPoints(packed, open, limit, descending), err
 }
 
 // CountNumbers counts the numbers in a range of one series. See [entity.Store].
@@ -579,19 +581,18 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 	return s.countNumbers(ctx, id, key, from, to)
 }
 
-// countNumbers counts in SQL what is in rows alone, takes the number of what is in a block
-// alone, and counts point by point where several may have the same place: from the first to
-// the last one of the tail, and in blocks with rows in their range. Rows that are sealed
-// meanwhile must not be counted twice: it reads one moment of the database.
+// countNumbers counts the tail, which is small, point by point. Rows that are sealed meanwhile must
+// not be counted twice: it reads one moment of the database.
 func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64) (n int, err error) {
-	c := counter{s: s, ctx: ctx, id: id, key: key}
+	c := counted{s: s, ctx: ctx, id: id, key: key}
 	begin, end := entity.AllOf(from, to)
+	var apart [][2]int64
 	if c.tail = s.tail.points(id, key, begin, end); len(c.tail) > 0 {
-		c.by(c.tail[0].TS, c.tail[len(c.tail)-1].TS+1)
+		apart = append(apart, [2]int64{c.tail[0].TS, c.tail[len(c.tail)-1].TS + 1})
 	}
 	err = s.snapshot(ctx, func(conn *sql.Conn) error {
 		c.conn = conn
-		n, err = c.count(from, to)
+		n, err = sealed.CountNumbers(&c, from, to, apart...)
 		return err
 	})
 	return n, err
@@ -614,18 +615,14 @@ func (s *Store) snapshot(ctx context.Context, f func(conn *sql.Conn) error) erro
 	return errors.Join(err, ended)
 }
 
-// counter counts the numbers of a series.
-type counter struct {
+// counted is a [sealed.Counted].
+type counted struct {
 	s       *Store
 	ctx     context.Context //nolint:containedctx // of the question that it lives for
 	conn    *sql.Conn
 	id, key string
 	tail    []entity.Point
-	apart   [][2]int64 // ranges [from, to) to count point by point, in order once they are joined
 }
-
-// by adds a range to count point by point.
-func (c *counter) by(from, to int64) { c.apart = append(c.apart, [2]int64{from, to}) }
 
 // ranges are the blocks of a series, with the points, the numbers, and whether there are
 // rows in the range.
@@ -636,104 +633,29 @@ const ranges = `SELECT b.first, b.last, b.numbers, EXISTS (SELECT 1 ` + ofHour +
 		WHERE entity = (SELECT num FROM entity WHERE id = ?1) AND key = (SELECT num FROM key WHERE name = ?2) AND first < ?3), ?3)
 	AND b.first < ?4 AND b.last >= ?3 ORDER BY b.first, b.first_seq`
 
-func (c *counter) count(from, to int64) (n int, err error) {
+// Ranges returns the blocks with points in a range of times.
+func (c *counted) Ranges(from, to int64) (list []sealed.Range, err error) {
 	rows, err := c.conn.QueryContext(c.ctx, ranges, c.id, c.key, from, to) //nolint:sqlclosecheck // scan does
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	type blockRange struct {
-		first, end int64
-		numbers    int
-	}
-	var whole []blockRange
 	err = scan(rows, func() error {
-		var first, last int64
-		var numbers int
-		var mixed bool
-		if err := rows.Scan(&first, &last, &numbers, &mixed); err != nil {
-			return err
-		}
-		if mixed || first < from || last >= to {
-			c.by(max(first, from), min(last+1, to))
-		} else {
-			whole = append(whole, blockRange{first, last + 1, numbers})
-		}
-		return nil
+		var r sealed.Range
+		err := rows.Scan(&r.First, &r.Last, &r.Numbers, &r.Mixed)
+		list = append(list, r)
+		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	// A block of which a part is counted apart is counted apart as a whole.
-	for grown := true; grown; {
-		grown = false
-		c.apart = union(c.apart)
-		for _, b := range whole {
-			if at, ok := c.overlapped(b.first, b.end); ok && (b.first < at[0] || b.end > at[1]) {
-				c.by(b.first, b.end)
-				grown = true
-			}
-		}
-	}
-	for _, b := range whole {
-		if _, ok := c.overlapped(b.first, b.end); !ok {
-			n += b.numbers
-		}
-	}
-	for _, r := range c.apart {
-		some, err := c.rows(from, r[0])
-		if err != nil {
-			return 0, err
-		}
-		n += some
-		if some, err = c.points(r[0], r[1]); err != nil {
-			return 0, err
-		}
-		n += some
-		from = r[1]
-	}
-	some, err := c.rows(from, to)
-	return n + some, err
+	return list, err
 }
 
-// overlapped returns the range to count apart that [from, to) has a part in.
-func (c *counter) overlapped(from, to int64) (r [2]int64, ok bool) {
-	i, found := slices.BinarySearchFunc(c.apart, from, func(r [2]int64, ts int64) int { return cmp.Compare(r[0], ts) })
-	if !found {
-		i--
-	}
-	for ; i < len(c.apart) && (i < 0 || c.apart[i][0] < to); i++ {
-		if i >= 0 && c.apart[i][1] > from {
-			return c.apart[i], true
-		}
-	}
-	return r, false
-}
-
-// union sorts ranges and joins those that overlap.
-func union(list [][2]int64) [][2]int64 {
-	slices.SortFunc(list, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	var joined [][2]int64
-	for _, r := range list {
-		if n := len(joined); n > 0 && r[0] <= joined[n-1][1] {
-			joined[n-1][1] = max(joined[n-1][1], r[1])
-		} else {
-			joined = append(joined, r)
-		}
-	}
-	return joined
-}
-
-// rows counts the numbers in rows.
-func (c *counter) rows(from, to int64) (n int, err error) {
-	if from >= to {
-		return 0, nil
-	}
+// Rows counts the numbers in rows.
+func (c *counted) Rows(from, to int64) (n int, err error) {
 	err = c.conn.QueryRowContext(c.ctx, countRows, c.id, c.key, from, to).Scan(&n)
 	return n, err
 }
 
-// points counts the numbers among all points.
-func (c *counter) points(from, to int64) (n int, err error) {
+// Points counts the numbers among all points.
+func (c *counted) Points(from, to int64) (n int, err error) {
 	for at, end := entity.AllOf(from, to); at.Compare(end) < 0; {
 		const pageSize = 10_000
 		rows, err := c.conn.QueryContext(c.ctx, ascending, c.id, c.key, at.TS, end.TS, int64(at.Seq), int64(end.Seq), pageSize) //nolint:sqlclosecheck // stored does
@@ -744,7 +666,7 @@ func (c *counter) points(from, to int64) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		page = merge(page, within(c.tail, at, end), pageSize, false, (*entity.Point).Place)
+		page = sealed.OverlayPoints(page, sealed.Within(c.tail, at, end), pageSize, false)
 		for i := range page {
 			if page[i].Value.IsNumber() {
 				n++

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -34,7 +35,7 @@ func fillMillisecond(t *testing.T, s *Store, n int) {
 // scanPages scans "t" of "a" in pages of so many blocks and rows.
 func scanPages(t *testing.T, s *Store, blocks, rows int) (list []entity.Point, err error) {
 	t.Helper()
-	p := scanner{s: s, to: entity.Place{TS: entity.MaxTS}, blocks: blocks, rows: rows, f: func(c *entity.Chunk) error {
+	p := scanner{s: s, blocks: blocks, rows: rows, Scanner: sealed.Scanner{To: entity.Place{TS: entity.MaxTS}, F: func(c *entity.Chunk) error {
 		columns, err := c.Columns()
 		if err != nil {
 			return err
@@ -47,7 +48,7 @@ func scanPages(t *testing.T, s *Store, blocks, rows int) (list []entity.Point, e
 			list = append(list, entity.Point{TS: columns.TS[i], Seq: columns.SeqAt(i), Value: columns.Value(i)})
 		}
 		return nil
-	}}
+	}}}
 	err = p.scan(t.Context(), "a", "t")
 	return list, err
 }
@@ -93,7 +94,7 @@ func TestAMillisecondCanHaveManyBlocks(t *testing.T) {
 			}
 		}
 	}
-	for _, limits := range [][2]int{{1, scanRows}, {2, scanRows}, {scanBlocks, 2}, {scanBlocks, scanRows}} {
+	for _, limits := range [][2]int{{1, sealed.ScanRows}, {2, sealed.ScanRows}, {sealed.ScanBlocks, 2}, {sealed.ScanBlocks, sealed.ScanRows}} {
 		if got, err := scanPages(t, s, limits[0], limits[1]); err != nil || !slices.Equal(got, want) {
 			t.Errorf("pages of %d blocks and %d rows: %d points of %d, %v", limits[0], limits[1], len(got), len(want), err)
 		}
@@ -125,8 +126,8 @@ func TestChunksOfABlockAndManyRowsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := points(t, s, "a", "t")
-	for _, rows := range []int{scanRows, block.MaxRows + 1000, 1000} {
-		got, err := scanPages(t, s, scanBlocks, rows)
+	for _, rows := range []int{sealed.ScanRows, block.MaxRows + 1000, 1000} {
+		got, err := scanPages(t, s, sealed.ScanBlocks, rows)
 		if err != nil || len(got) != 2*n || !slices.Equal(got, want) {
 			t.Errorf("pages of %d rows: %d points, %v, want %d", rows, len(got), err, 2*n)
 		}
@@ -144,8 +145,8 @@ func TestAScanEndsAtABlockInAWrongPlace(t *testing.T) {
 		WHERE num = (SELECT num FROM block ORDER BY first, first_seq LIMIT 1 OFFSET 1)`); err != nil {
 		t.Fatal(err)
 	}
-	for _, blocks := range []int{1, scanBlocks} {
-		if list, err := scanPages(t, s, blocks, scanRows); !errors.Is(err, block.ErrDamaged) {
+	for _, blocks := range []int{1, sealed.ScanBlocks} {
+		if list, err := scanPages(t, s, blocks, sealed.ScanRows); !errors.Is(err, block.ErrDamaged) {
 			t.Errorf("pages of %d blocks: %d points, %v, want ErrDamaged", blocks, len(list), err)
 		}
 	}

@@ -37,13 +37,7 @@ import (
 //     is deleted deletes it.
 const (
 	// DefaultSealAfter is how long nothing must have come for an hour before it is sealed.
-	DefaultSealAfter = 10 * time.Minute
-	// sealAnyway is after how long an hour is sealed that still gets readings, and
-	// sealRows after how many of them.
-	sealAnyway = time.Hour
-	sealRows   = 1 << 20
-	// sealEvery is how often it is looked for hours to seal.
-	sealEvery = 10 * time.Second
+	DefaultSealAfter = sealed.DefaultAfter
 
 	// A slice has sliceRows rows at most. It ends after sliceTime, or as soon as somebody
 	// waits to write, with the rows that it seals at once: runRows at most, and not many more
@@ -57,37 +51,9 @@ const (
 	ownTimes = 64
 )
 
-// touch says when rows came to an hour that are not sealed.
-type touch struct {
-	first, last time.Time
-	rows        int
-}
-
-// touch notes that rows have come to an hour.
-func (w *writer) touch(hour int64, rows int, now time.Time) {
-	t, ok := w.touched[hour]
-	if !ok {
-		if len(w.touched) >= maxHours {
-			clear(w.touched) // these are sealed a little early
-		}
-		t.first = now
-	}
-	t.last, t.rows = now, t.rows+rows
-	w.touched[hour] = t
-}
-
-// ripe reports whether an hour is to be sealed. REQUIRES: s.writing held.
-func (s *Store) ripe(hour int64, now time.Time) bool {
-	t, ok := s.w.touched[hour]
-	if !ok {
-		return now.Sub(s.opened) >= s.opts.SealAfter
-	}
-	return now.Sub(t.last) >= s.opts.SealAfter || now.Sub(t.first) >= sealAnyway || t.rows >= sealRows
-}
-
 // seals seals hours until stop is closed.
 func (s *Store) seals(stop <-chan struct{}) {
-	ticker := time.NewTicker(min(sealEvery, s.opts.SealAfter+time.Millisecond))
+	ticker := time.NewTicker(sealed.Every(s.opts.SealAfter))
 	defer ticker.Stop()
 	for {
 		select {
@@ -95,8 +61,10 @@ func (s *Store) seals(stop <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		// What fails stays as rows, and is tried again. Compact says why.
-		_ = s.sealHours(stop, false)
+		// What fails stays as rows, and is tried again.
+		if err := s.sealHours(stop, false); err != nil {
+			s.failures.Note(s.opts.Logger, err)
+		}
 	}
 }
 
@@ -110,7 +78,7 @@ func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
 		}
 		for _, hour := range hours {
 			s.writing.Lock()
-			ripe := all || s.ripe(hour, time.Now())
+			ripe := all || s.w.touched.Ripe(hour, time.Now())
 			s.writing.Unlock()
 			if !ripe {
 				continue
@@ -154,11 +122,16 @@ func (s *Store) sealHour(stop <-chan struct{}, hour int64) (stopped bool, err er
 	return stopped, err
 }
 
-// slices makes slices until f has done all, or stop is closed. Between two of them there
-// is as much time for commits as the slice took.
+// slices makes slices until f has done all, or stop is closed.
 func (s *Store) slices(stop <-chan struct{}, f func(t *transaction) (done bool, err error)) (stopped bool, err error) {
+	return s.between(stop, func() (bool, time.Duration, error) { return s.sealSlice(f) })
+}
+
+// between makes slices until one says that it was the last, or stop is closed. Between two of them
+// there is as much time for the commits, which have to wait for them, as the slice took.
+func (s *Store) between(stop <-chan struct{}, slice func() (done bool, took time.Duration, err error)) (stopped bool, err error) {
 	for {
-		done, took, err := s.sealSlice(f)
+		done, took, err := slice()
 		if done || err != nil {
 			return false, err
 		}
@@ -213,7 +186,7 @@ func (t *transaction) seal(c *sealCursor) (done bool, err error) {
 	for rows := 0; rows+t.w.runRows <= sliceRows; {
 		n, done, err := t.sealRun(c)
 		switch {
-		case unreadable(err):
+		case sealed.Unreadable(err):
 			// The rows stay as they are, and the rest is sealed.
 			c.failed = errors.Join(c.failed, err)
 			c.key++
@@ -229,17 +202,11 @@ func (t *transaction) seal(c *sealCursor) (done bool, err error) {
 	return false, nil
 }
 
-// unreadable reports whether an error is that of a block, which stays as it is. After any other
-// one SQLite may have ended the transaction, and nothing must be written any more.
-func unreadable(err error) bool {
-	return errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion)
-}
-
 // endHour forgets an hour that has no rows any more.
 func (t *transaction) endHour(c *sealCursor) error {
-	delete(t.w.touched, c.hour)
+	t.w.touched.Sealed(c.hour)
 	if c.failed != nil {
-		t.w.touch(c.hour, 0, time.Now()) // it is tried again later
+		t.w.touched.Touch(c.hour, 0, time.Now()) // it is tried again later
 	}
 	row, err := t.query("DELETE FROM hour WHERE hour = ?1 AND NOT EXISTS (SELECT 1 FROM telemetry WHERE hour = ?1) RETURNING 1", 1, c.hour)
 	if row != nil {
@@ -277,29 +244,15 @@ func (t *transaction) sealSeries(hour, num, key int64) (n int, err error) {
 	if err := t.readRun(run, hour, num, key); err != nil || run.Len() == 0 {
 		return 0, err
 	}
-	s := sealedSeries{t, num, key}
-	over, err := s.neighbor(run.TS[0], run.SeqAt(0), false)
-	if err != nil {
+	if n, err = t.w.packer.Seal(sealedSeries{t, num, key}, run); err != nil {
 		return 0, err
 	}
-	next, err := s.neighbor(run.TS[0], run.SeqAt(0), true)
-	if err != nil {
-		return 0, err
-	}
-	rows := *run
-	if next != nil {
-		rows = run.Slice(0, run.Search(next.first, next.firstSeq))
-	}
-	if err := s.fold(&rows, over); err != nil {
-		return 0, err
-	}
-	last := rows.Len() - 1
 	_, err = t.query("DELETE FROM telemetry WHERE hour = ? AND entity = ? AND key = ? AND (ts, seq) <= (?, ?)", 1,
-		hour, num, key, rows.TS[last], int64(rows.SeqAt(last)))
+		hour, num, key, run.TS[n-1], int64(run.SeqAt(n-1)))
 	if err == nil {
-		err = s.endHours(hour, hour)
+		err = (sealedSeries{t, num, key}).endHours(hour, hour)
 	}
-	return rows.Len(), err
+	return n, err
 }
 
 // endHours forgets those of the hours from first to last in which the series has no rows any more.
@@ -335,97 +288,48 @@ type sealedSeries struct {
 	entity, key int64
 }
 
-// storedBlock is a row of the table block, without what it has.
-type storedBlock struct {
-	num               int64
-	first, last       int64
-	firstSeq, lastSeq uint64
-	n                 int
-}
-
 const blockColumns = "SELECT num, first, first_seq, last, last_seq, n FROM block WHERE entity = ?1 AND key = ?2 "
 
-func (s sealedSeries) block(sql string, args ...any) (*storedBlock, error) {
+func (s sealedSeries) block(sql string, args ...any) (*sealed.Stored, error) {
 	row, err := s.query(blockColumns+sql, 6, append([]any{s.entity, s.key}, args...)...)
 	if err != nil || row == nil {
 		return nil, err //nolint:nilnil // there is none
 	}
 	at := func(i int) int64 { return first[int64](row[i:]) }
-	return &storedBlock{at(0), at(1), at(3), uint64(at(2)), uint64(at(4)), int(at(5))}, nil
+	return &sealed.Stored{
+		Num: at(0), First: entity.Place{TS: at(1), Seq: uint64(at(2))}, Last: entity.Place{TS: at(3), Seq: uint64(at(4))}, Count: int(at(5)),
+	}, nil
 }
 
-// neighbor returns the last block that begins at a place or before, or the first one that
-// begins after it, nil for none.
-func (s sealedSeries) neighbor(ts int64, seq uint64, after bool) (*storedBlock, error) {
-	if after {
-		return s.block("AND (first, first_seq) > (?3, ?4) ORDER BY first, first_seq LIMIT 1", ts, int64(seq))
+// Find returns the last block that begins at a place or before, or the first one that begins
+// after it. See [sealed.Series].
+func (s sealedSeries) Find(at entity.Place, behind bool) (*sealed.Stored, error) {
+	if behind {
+		return s.block("AND (first, first_seq) > (?3, ?4) ORDER BY first, first_seq LIMIT 1", at.TS, int64(at.Seq))
 	}
-	return s.block("AND (first, first_seq) <= (?3, ?4) ORDER BY first DESC, first_seq DESC LIMIT 1", ts, int64(seq))
+	return s.block("AND (first, first_seq) <= (?3, ?4) ORDER BY first DESC, first_seq DESC LIMIT 1", at.TS, int64(at.Seq))
 }
 
-// has reports whether a place is in the range of a block that begins at it or before.
-func (b *storedBlock) has(ts int64, seq uint64) bool {
-	return ts < b.last || ts == b.last && seq <= b.lastSeq
-}
-
-// fold makes a block of rows, with those of the block in whose range they begin, or behind
-// which, nil for none.
-func (s sealedSeries) fold(rows *block.Columns, over *storedBlock) error {
-	w := s.w
-	if over != nil && over.has(rows.TS[0], rows.SeqAt(0)) {
-		if err := s.open(over, &w.sealedColumns); err != nil {
-			return err
-		}
-		sealed.Merge(&w.merged, &w.sealedColumns, rows)
-		return s.replace([]*storedBlock{over}, &w.merged)
-	}
-	var old []*storedBlock
-	all := *rows
-	for over != nil && over.n < 2*all.Len() && over.n+all.Len() <= block.MaxRows {
-		if err := s.open(over, &w.sealedColumns); unreadable(err) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if sealed.TextBytes(&w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
-			break
-		}
-		var merged block.Columns
-		sealed.Merge(&merged, &w.sealedColumns, &all)
-		all = merged
-		old = append(old, over)
-		var err error
-		if over, err = s.block("AND (first, first_seq) < (?3, ?4) ORDER BY first DESC, first_seq DESC LIMIT 1", over.first, int64(over.firstSeq)); err != nil {
-			return err
-		}
-	}
-	return s.replace(old, &all)
-}
-
-// open unpacks a block.
-func (s sealedSeries) open(b *storedBlock, c *block.Columns) error {
-	row, err := s.query("SELECT b.data, coalesce(b.times, s.data) FROM block b LEFT JOIN stamp s ON s.num = b.stamp WHERE b.num = ?", 2, b.num)
+// Open unpacks a block.
+func (s sealedSeries) Open(b *sealed.Stored, c *block.Columns) error {
+	row, err := s.query("SELECT b.data, coalesce(b.times, s.data) FROM block b LEFT JOIN stamp s ON s.num = b.stamp WHERE b.num = ?", 2, b.Num)
 	if err != nil {
 		return err
 	}
 	if row == nil {
-		return fmt.Errorf("block %d is gone", b.num)
+		return fmt.Errorf("block %d is gone", b.Num)
 	}
 	if _, err = s.w.unpacker.Decode(block.Block{Values: first[[]byte](row), Times: first[[]byte](row[1:])}, c); err != nil {
-		err = fmt.Errorf("entity number %d key number %d: %w", s.entity, s.key, sealed.Failed(err, b.first, b.last))
+		err = fmt.Errorf("entity number %d key number %d: %w", s.entity, s.key, sealed.Failed(err, b.First.TS, b.Last.TS))
 	}
 	return err
 }
 
-// replace puts blocks of these points in place of others.
-func (s sealedSeries) replace(old []*storedBlock, c *block.Columns) error {
-	parts, err := sealed.Encode(&s.w.packer, c)
-	if err != nil {
-		return err
-	}
+// Replace puts blocks in place of others.
+func (s sealedSeries) Replace(old []*sealed.Stored, parts []sealed.Part) error {
 	var stamps []int64
 	for _, b := range old {
-		row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
+		row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.Num)
 		if err != nil {
 			return err
 		}
@@ -492,7 +396,7 @@ func (t *transaction) join(c *joinCursor) (done bool, err error) {
 			return err == nil, err
 		}
 		c.entity, c.key, c.first, c.seq = first[int64](row), first[int64](row[1:]), first[int64](row[2:]), uint64(first[int64](row[3:]))
-		if err := (sealedSeries{t, c.entity, c.key}).join(c.first, c.seq); err != nil {
+		if err := t.w.packer.Join(sealedSeries{t, c.entity, c.key}, entity.Place{TS: c.first, Seq: c.seq}); err != nil {
 			return false, err
 		}
 		if t.isOver() {
@@ -507,36 +411,6 @@ type joinCursor struct {
 	seq                uint64
 }
 
-// join makes one block of that at a place and those behind it that fit.
-func (s sealedSeries) join(ts int64, seq uint64) error {
-	b, err := s.neighbor(ts, seq, false)
-	if err != nil || b == nil {
-		return err
-	}
-	var old []*storedBlock
-	var all block.Columns
-	for n := 0; b != nil && n+b.n <= block.MaxRows; {
-		if err := s.open(b, &s.w.sealedColumns); unreadable(err) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if sealed.TextBytes(&s.w.sealedColumns)+sealed.TextBytes(&all) > block.MaxTextBytes {
-			break
-		}
-		var merged block.Columns
-		sealed.Merge(&merged, &all, &s.w.sealedColumns)
-		all, old, n = merged, append(old, b), n+b.n
-		if b, err = s.neighbor(b.first, b.firstSeq, true); err != nil {
-			return err
-		}
-	}
-	if len(old) < 2 {
-		return nil
-	}
-	return s.replace(old, &all)
-}
-
 // Compact seals all that can be sealed, slice by slice between the commits, and makes large
 // blocks of small ones. What cannot be sealed stays as rows, and the error says why. The
 // space that gets free is used for what comes; Shrink gives it back.
@@ -548,7 +422,7 @@ func (s *Store) Compact(ctx context.Context) (err error) {
 	s.compacting.Lock() // one at a time: each takes its share of the time between commits
 	defer s.compacting.Unlock()
 	failed := s.sealHours(ctx.Done(), true)
-	if failed != nil && !unreadable(failed) {
+	if failed != nil && !sealed.Unreadable(failed) {
 		return failed
 	}
 	var c joinCursor
@@ -592,8 +466,8 @@ func (s *Store) Shrink(ctx context.Context) (err error) {
 
 // checkBlocks unpacks all blocks, compares them with their rows, and says what is wrong.
 func (s *Store) checkBlocks(ctx context.Context) (wrong []error) {
-	u := s.unpacker()
-	defer s.unpackers.Put(u)
+	u := s.unpackers.Take()
+	defer s.unpackers.Give(u)
 	var id, key string // of the last block
 	var last entity.Place
 	rows, err := s.readDB.QueryContext(ctx, `SELECT coalesce(e.id, ''), coalesce(k.name, ''), b.first, b.first_seq, b.last, b.last_seq, b.n, b.numbers, b.data, coalesce(b.times, s.data, x'')
@@ -610,7 +484,7 @@ func (s *Store) checkBlocks(ctx context.Context) (wrong []error) {
 		if err := rows.Scan(&e, &k, &from.TS, &from.Seq, &to.TS, &to.Seq, &n, &numbers, &data, &times); err != nil {
 			return err
 		}
-		h, err := u.Decode(block.Block{Values: data, Times: times}, &u.columns)
+		h, err := u.Decode(block.Block{Values: data, Times: times}, &u.Columns)
 		switch {
 		case err != nil:
 		case h.Count != n || h.Numbers != numbers || (entity.Place{TS: h.First, Seq: h.FirstSeq}) != from || (entity.Place{TS: h.Last, Seq: h.LastSeq}) != to:

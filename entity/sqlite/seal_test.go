@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
@@ -331,33 +329,6 @@ func TestDeletedEntitiesLeaveNoBlocks(t *testing.T) {
 	if got := points(t, s, "a", "t"); len(got) != 1 {
 		t.Errorf("the new entity has %d points", len(got))
 	}
-}
-
-// TestAnHourIsSealedWhenNothingCameForAWhile is about which hours are sealed when.
-func TestAnHourIsSealedWhenNothingCameForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &Store{opts: Options{SealAfter: 10 * time.Minute}, opened: time.Now(), w: &writer{touched: make(map[int64]touch)}}
-		ripe := func(hour int64, want bool, when string) {
-			t.Helper()
-			if got := s.ripe(hour, time.Now()); got != want {
-				t.Errorf("%s: ripe is %v", when, got)
-			}
-		}
-		ripe(1, false, "just opened")
-		time.Sleep(10 * time.Minute)
-		ripe(1, true, "10 minutes later")
-		s.w.touch(1, 5, time.Now())
-		ripe(1, false, "after a row")
-		for range 6 {
-			time.Sleep(9 * time.Minute)
-			ripe(1, false, "while rows come")
-			s.w.touch(1, 5, time.Now())
-		}
-		time.Sleep(6 * time.Minute)
-		ripe(1, true, "after an hour of rows")
-		s.w.touch(2, sealRows, time.Now())
-		ripe(2, true, "after very many rows")
-	})
 }
 
 func TestShrinkGivesSpaceBack(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/changelog"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
@@ -57,11 +59,14 @@ type Options struct {
 	// is sealed, that is, packed into blocks. Defaults to DefaultSealAfter; if it is negative,
 	// only Compact seals.
 	SealAfter time.Duration
+	// Logger takes what an operator should know. Defaults to [slog.Default].
+	Logger *slog.Logger
 }
 
 // Store is an [entity.Store] in a directory. Make it with Open.
 type Store struct {
 	opts Options
+	path string // of the database
 	lock *os.File
 
 	readDB  *sql.DB
@@ -77,7 +82,8 @@ type Store struct {
 	slice   int64 // sliceBytes, but for tests
 	opened  time.Time
 
-	unpackers sync.Pool // of *unpacker, for those who read blocks
+	unpackers sealed.Unpackers // for those who read blocks
+	failures  sealed.Failures
 
 	compacting sync.Mutex // held by Compact, before writing
 	writing    sync.Mutex
@@ -107,6 +113,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if opts.SealAfter == 0 {
 		opts.SealAfter = DefaultSealAfter
 	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -133,6 +142,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	path := filepath.Join(dir, databaseName)
+	s.path = path
 	if err := sqlitedb.CheckFiles(path); err != nil {
 		return nil, err
 	}
@@ -176,7 +186,7 @@ func (s *Store) openWriter(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{}), touched: make(map[int64]touch), runRows: runRows}
+	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{}), touched: sealed.NewHours(s.opts.SealAfter), runRows: runRows}
 	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}
@@ -251,7 +261,9 @@ func (s *Store) begin() {
 func (s *Store) Info() entity.StoreInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.info
+	info := s.info
+	info.SealFailures = s.failures.Count()
+	return info
 }
 
 // Close completes the tables and closes the database, which copies what is left in the

@@ -217,16 +217,6 @@ func (t *tail) points(id, key string, from, to entity.Place) []entity.Point {
 	return points
 }
 
-// within returns those of the points, which are in order, that lie in from <= place < to.
-func within(points []entity.Point, from, to entity.Place) []entity.Point {
-	at := func(place entity.Place) int {
-		i, _ := slices.BinarySearchFunc(points, place, func(p entity.Point, place entity.Place) int { return p.Place().Compare(place) })
-		return i
-	}
-	first := at(from)
-	return points[first:max(first, at(to))]
-}
-
 // overlay makes latest, ordered by key, what it is with the rows of the tail.
 func overlay(e *entity.Stored, rows []tailRow) {
 	for i := range rows {
@@ -274,39 +264,4 @@ func (r *tailRow) origin() entity.Origin {
 		return entity.Origin{}
 	}
 	return entity.Origin{Source: r.source.text, Seq: r.n}
-}
-
-// merge merges what the tables and the tail have, both in the order that is asked for, up to
-// limit: of two in the same place the tail's counts.
-func merge[T any](tables, tail []T, limit int, descending bool, place func(*T) entity.Place) []T {
-	switch {
-	case len(tail) == 0:
-		return tables
-	case len(tables) == 0:
-		return tail[:min(limit, len(tail))]
-	}
-	list := make([]T, 0, min(limit, len(tables)+len(tail)))
-	for len(list) < limit && len(tables)+len(tail) > 0 {
-		order := 0
-		switch {
-		case len(tail) == 0:
-			order = -1
-		case len(tables) == 0:
-			order = 1
-		default:
-			if order = place(&tables[0]).Compare(place(&tail[0])); descending {
-				order = -order
-			}
-		}
-		if order < 0 {
-			list = append(list, tables[0])
-		} else {
-			list = append(list, tail[0])
-			tail = tail[1:]
-		}
-		if order <= 0 {
-			tables = tables[1:]
-		}
-	}
-	return list
 }

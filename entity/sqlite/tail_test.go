@@ -83,16 +83,19 @@ func TestConformanceWhereverTheTailIs(t *testing.T) {
 	troubles := []struct {
 		name string
 		troubled
+		run func(*testing.T, storetest.Open)
 	}{
-		{"sealed, crashed", troubled{after: each(4, sealAll), crashes: true}},
-		{"moved in bits, crashed", troubled{after: moveSlice, crashes: true}},
-		{"moved in bits", troubled{after: moveSlice}},
-		{"crashed", troubled{crashes: true}},
-		{"all moved", troubled{after: moveAll}},
+		{"sealed, moved in bits, crashed", troubled{after: moveSlice, crashes: true}, storetest.RunSealed},
+		{"moved in bits, crashed", troubled{after: moveSlice, crashes: true}, storetest.Run},
+		{"sealed at each fourth commit, crashed", troubled{after: each(4, sealAll), crashes: true}, storetest.Run},
+		{"moved in bits", troubled{after: moveSlice}, storetest.Run},
+		{"crashed", troubled{crashes: true}, storetest.Run},
+		{"all moved", troubled{after: moveAll}, storetest.Run},
+		{"sealed", troubled{}, storetest.RunSealed},
 	}
 	for _, tt := range troubles[:soaktest.Rounds(t, 2, len(troubles))] {
 		t.Run(tt.name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T, dir string) entity.Store {
+			tt.run(t, func(t *testing.T, dir string) entity.Store {
 				tt.Store = open(t, dir, Options{})
 				tt.slice = 3 * tailRowBytes
 				return tt.troubled

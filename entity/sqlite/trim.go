@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 )
 
 // trim is Trim once the tables have all. It begins with the blocks, so that no value comes
@@ -50,18 +51,19 @@ func (t *transaction) trim(id, key string, before int64, limit int) (n int, done
 		n, err = s.trimRows(id, key, before, limit)
 		return n, true, err
 	}
-	row, err = t.query("SELECT h.hour "+series+"ORDER BY h.hour LIMIT 1", 1, id, key, b.first, b.last+1)
+	row, err = t.query("SELECT h.hour "+series+"ORDER BY h.hour LIMIT 1", 1, id, key, b.First.TS, b.Last.TS+1)
 	if err != nil {
 		return 0, false, err
 	}
 	if row != nil {
 		_, err = t.sealSeries(first[int64](row), s.entity, s.key)
-		if unreadable(err) && b.last < before {
+		if sealed.Unreadable(err) && b.Last.TS < before {
 			n, err = s.drop(b)
 		}
 		return n, false, err
 	}
-	return s.trim(b, before, limit)
+	n, _, err = t.w.packer.Cut(s, b, before, limit)
+	return n, false, err
 }
 
 // trimRows removes rows that lie before a time, the first ones.
@@ -81,30 +83,18 @@ func (s sealedSeries) trimRows(id, key string, before int64, limit int) (n int, 
 
 // drop removes a block that cannot be read, with the rows in its range, and returns how many points
 // there were at most.
-func (s sealedSeries) drop(b *storedBlock) (n int, err error) {
-	from, to := b.first/hourMS, b.last/hourMS
+func (s sealedSeries) drop(b *sealed.Stored) (n int, err error) {
+	from, to := b.First.TS/hourMS, b.Last.TS/hourMS
 	n, err = s.count(`DELETE FROM telemetry WHERE entity = ?1 AND key = ?2 AND ts BETWEEN ?3 AND ?4
 		AND hour IN (SELECT hour FROM series_hour WHERE entity = ?1 AND key = ?2 AND hour BETWEEN ?5 AND ?6) RETURNING 1`,
-		s.entity, s.key, b.first, b.last, from, to)
+		s.entity, s.key, b.First.TS, b.Last.TS, from, to)
 	if err == nil {
 		err = s.endHours(from, to)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return n + b.n, s.remove(b)
-}
-
-// remove removes a block, and its times if no other block has them.
-func (s sealedSeries) remove(b *storedBlock) error {
-	row, err := s.query("DELETE FROM block WHERE num = ? RETURNING stamp", 1, b.num)
-	if err != nil {
-		return err
-	}
-	if stamp, ok := row[0].(int64); ok {
-		return s.releaseStamps([]int64{stamp})
-	}
-	return nil
+	return n + b.Count, s.Replace([]*sealed.Stored{b}, nil)
 }
 
 // count runs a statement and returns how many rows it returns.
@@ -114,18 +104,4 @@ func (t *transaction) count(sql string, args ...any) (n int, err error) {
 		return true, nil
 	}, args...)
 	return n, err
-}
-
-// trim removes a block, or the points of it that lie before a time.
-func (s sealedSeries) trim(b *storedBlock, before int64, limit int) (n int, done bool, err error) {
-	if b.last < before && b.n <= limit {
-		return b.n, false, s.remove(b)
-	}
-	if err := s.open(b, &s.w.sealedColumns); err != nil {
-		return 0, false, err
-	}
-	c := &s.w.sealedColumns
-	n = min(limit, c.Search(before, 0))
-	left := c.Slice(n, c.Len())
-	return n, false, s.replace([]*storedBlock{b}, &left)
 }

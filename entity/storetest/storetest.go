@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite for [entity.Store]: a store must pass Run.
+// Package storetest is the conformance suite for [entity.Store]: a store must pass Run and RunSealed.
 package storetest
 
 import (
@@ -20,37 +20,24 @@ import (
 // then finds what was committed. A failure ends the test.
 type Open func(t *testing.T, dir string) entity.Store
 
-// Run runs the suite, each test with a store of its own.
-func Run(t *testing.T, open Open) {
-	for name, test := range map[string]func(*testing.T, *kit){
+// tests are what a store must pass, beside history.
+func tests() map[string]func(*testing.T, *kit) {
+	return map[string]func(*testing.T, *kit){
 		"NewStoreIsEmpty":                       newStoreIsEmpty,
-		"CommitIsFoundAgainAfterReopening":      commitIsFoundAgain,
-		"EveryValueComesBackAsItWas":            valuesComeBack,
 		"LatestIsTheNewestByTimeAndSequence":    latestIsNewest,
-		"SameKeyAndTimeIsReplacedByTheLater":    sameTimeIsReplaced,
-		"SameBatchAgainEndsInTheSameState":      sameBatchAgain,
 		"BatchOutOfOrderIsRefusedAndLeavesNone": outOfOrderIsRefused,
 		"NumbersAreGivenOnceAndKept":            numbersAreKept,
 		"EntitiesArePagedAndSearched":           entitiesArePaged,
-		"HistoryIsPagedBothWays":                historyIsPaged,
-		"ScanFindsWhatHistoryFinds":             scanFindsWhatHistoryFinds,
-		"CompactChangesNoAnswer":                compactChangesNoAnswer,
-		"CountsTheNumbersOfASeries":             countsNumbers,
 		"ChangesAreInOrderAndResume":            changesResume,
-		"ManyRowsInOneBatch":                    manyRows,
 		"EndedContextCommitsNothing":            endedContext,
 		"AttributesAreKeptLeafByLeaf":           attributesAreKept,
 		"AnEntityIsLoadedAsOfOneCommit":         loadedOfOneCommit,
 		"EntitiesAreFoundByType":                entitiesAreFoundByType,
 		"RelationsAreKeptAndPaged":              relationsAreKept,
-		"DeletedEntityIsGone":                   deletedEntityIsGone,
-		"ComputedReadingsKeepTheirOrigin":       computedReadingsKeepTheirOrigin,
 		"ComputedEditsKeepTheirOrigin":          computedEditsKeepTheirOrigin,
 		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
 		"ItemsAreKeptInTheOrderOfTheirKeys":     itemsAreKept,
-		"HistoryIsTrimmedInBits":                historyIsTrimmed,
-		"ReadingsWithoutATimeAreKeptEach":       arrivedAreKeptEach,
 		"EachOpeningThatCommitsIsAGeneration":   openingsAreGenerations,
 		"CommandsAreKeptWithAllTheyHave":        commandsAreKept,
 		"CommandsAreAskedForByPages":            commandsAreAskedFor,
@@ -60,19 +47,56 @@ func Run(t *testing.T, open Open) {
 		"PresencesAreKept":                      presencesAreKept,
 		"SeenIsSavedBesideTheChanges":           seenIsSaved,
 		"PresencesGoWithTheirEntity":            presencesGoWithTheirEntity,
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			k := &kit{t: t, dir: dir, open: open, store: open(t, dir)}
-			k.next = k.store.Info().LastChange + 1
-			t.Cleanup(func() {
-				if err := k.store.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			})
-			test(t, k)
-		})
 	}
+}
+
+// history are those whose answers must be the same when the history is sealed.
+func history() map[string]func(*testing.T, *kit) {
+	return map[string]func(*testing.T, *kit){
+		"CommitIsFoundAgainAfterReopening":   commitIsFoundAgain,
+		"EveryValueComesBackAsItWas":         valuesComeBack,
+		"SameKeyAndTimeIsReplacedByTheLater": sameTimeIsReplaced,
+		"SameBatchAgainEndsInTheSameState":   sameBatchAgain,
+		"HistoryIsPagedBothWays":             historyIsPaged,
+		"ScanFindsWhatHistoryFinds":          scanFindsWhatHistoryFinds,
+		"CompactChangesNoAnswer":             compactChangesNoAnswer,
+		"CountsTheNumbersOfASeries":          countsNumbers,
+		"ManyRowsInOneBatch":                 manyRows,
+		"DeletedEntityIsGone":                deletedEntityIsGone,
+		"ComputedReadingsKeepTheirOrigin":    computedReadingsKeepTheirOrigin,
+		"HistoryIsTrimmedInBits":             historyIsTrimmed,
+		"ReadingsWithoutATimeAreKeptEach":    arrivedAreKeptEach,
+	}
+}
+
+// Run runs the suite, each test with a store of its own. The second part of the suite is RunSealed.
+func Run(t *testing.T, open Open) {
+	for name, test := range tests() {
+		t.Run(name, func(t *testing.T) { run(t, open, test, false) })
+	}
+	for name, test := range history() {
+		t.Run(name, func(t *testing.T) { run(t, open, test, false) })
+	}
+}
+
+// RunSealed runs the tests about history once more, with [entity.Store.Compact] before a store is opened again and
+// after each other commit: parts of the history are sealed, in rows, and late rows over blocks.
+func RunSealed(t *testing.T, open Open) {
+	for name, test := range history() {
+		t.Run(name, func(t *testing.T) { run(t, open, test, true) })
+	}
+}
+
+func run(t *testing.T, open Open, test func(*testing.T, *kit), seals bool) {
+	dir := t.TempDir()
+	k := &kit{t: t, dir: dir, open: open, store: open(t, dir), seals: seals}
+	k.next = k.store.Info().LastChange + 1
+	t.Cleanup(func() {
+		if err := k.store.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	test(t, k)
 }
 
 // kit is a store with the bookkeeping that the runtime does.
@@ -82,10 +106,39 @@ type kit struct {
 	open  Open
 	store entity.Store
 	next  uint64
+
+	seals   bool // see RunSealed
+	commits int
+	deleted bool // an entity, of which something may be left
+}
+
+// compact seals all that can be, and checks that it is.
+func (k *kit) compact() {
+	k.t.Helper()
+	if err := k.store.Compact(k.t.Context()); err != nil {
+		k.t.Fatalf("compact: %v", err)
+	}
+	u, err := k.store.Usage(k.t.Context())
+	if err != nil || !k.deleted && u.Sealed != u.Values || (u.Sealed == 0) != (u.Blocks == 0) || (u.Sealed == 0) != (u.SealedBytes == 0) {
+		k.t.Fatalf("compact has left %+v, %v", u, err)
+	}
+}
+
+// values returns how many values of the history are in the tables, sealed and not.
+func (k *kit) values() (sealed, open int64) {
+	k.t.Helper()
+	u, err := k.store.Usage(k.t.Context())
+	if err != nil {
+		k.t.Fatalf("usage: %v", err)
+	}
+	return u.Sealed, u.Values - u.Sealed
 }
 
 func (k *kit) reopen() {
 	k.t.Helper()
+	if k.seals {
+		k.compact()
+	}
 	before := k.store.Info()
 	if err := k.store.Close(); err != nil {
 		k.t.Fatalf("close: %v", err)
@@ -163,6 +216,10 @@ func (k *kit) commit(b *entity.Batch) {
 		k.t.Fatalf("commit: %v", err)
 	}
 	k.next = b.First + uint64(len(b.Records))
+	k.deleted = k.deleted || slices.ContainsFunc(b.Entities, func(e entity.BatchEntity) bool { return e.Deleted })
+	if k.commits++; k.seals && k.commits%2 == 1 {
+		k.compact()
+	}
 }
 
 func (k *kit) load(id string) entity.Stored {

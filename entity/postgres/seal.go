@@ -1,0 +1,633 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/block"
+	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
+	"github.com/greenroom-go/greenroom/internal/pgdb"
+)
+
+// Rows of the telemetry that nobody adds to any more are sealed: packed into blocks (entity/block),
+// a tenth of their size. The sealer goes partition by partition, in a partition series by series,
+// and takes from each the rows of the hours that are ripe. What it does is a slice: a short
+// transaction on a connection of its own, whose commit does not wait for the disk, and which leaves
+// the database in a state that means the same as before. If it is lost, or the process ends between
+// two slices, there are rows instead of a block, and they are sealed again.
+//
+//   - The blocks of a series do not overlap. A row may lie in the range of a block: it came later.
+//     Where both have the same place the row counts, until the sealer folds it in.
+//   - DELETE … RETURNING says what is sealed: a row that a commit has changed since the sealer looked
+//     is returned as it is now, and one that is added is left. A commit that writes a row which is
+//     being sealed waits for the end of the slice, and adds a row that lies over the block. Both lock
+//     rows in the order of the index, so neither waits for the other in a circle.
+//   - Whoever reads rows and blocks reads them in one snapshot.
+//   - Who changes blocks holds Store.sealer and a lock of the schema (changeBlocks).
+const (
+	// DefaultSealAfter is how long nothing must have come for an hour before it is sealed.
+	DefaultSealAfter = sealed.DefaultAfter
+
+	// runRows is how many rows of a series are sealed at once at most, and not many more than have
+	// sealBytes bytes of texts. A slice ends with the run after which it has lasted for sliceTime.
+	runRows   = block.MaxRows
+	sealBytes = 1 << 20
+	sliceTime = 20 * time.Millisecond
+
+	// seriesPage is how many series of a partition are looked up at once, and maxRanges how many
+	// ranges of ripe hours are looked at in one pass over a partition.
+	seriesPage = 256
+	maxRanges  = 32
+)
+
+// sealing is what the sealer knows of the rows that are not sealed.
+type sealing struct {
+	after time.Duration // Options.SealAfter
+
+	mu     sync.Mutex
+	hours  sealed.Hours      // guarded by mu
+	walked map[span]struct{} // partitions whose rows are all of hours that were touched; guarded by mu
+	// failed says when rows of a partition could not be sealed, which are tried again later.
+	failed map[span]time.Time // guarded by mu
+
+	failures sealed.Failures
+}
+
+func newSealing(after time.Duration) sealing {
+	return sealing{after: after, hours: sealed.NewHours(after), walked: make(map[span]struct{}), failed: make(map[span]time.Time)}
+}
+
+// touch notes that rows have come.
+func (s *Store) touch(rows []telemetryRow, now time.Time) {
+	if s.opts.SealAfter < 0 {
+		return
+	}
+	s.sealing.mu.Lock()
+	defer s.sealing.mu.Unlock()
+	for from := 0; from < len(rows); {
+		hour, n := rows[from].ts/sealed.HourMS, from
+		for n < len(rows) && rows[n].ts/sealed.HourMS == hour {
+			n++
+		}
+		if s.sealing.hours.Touch(hour, n-from, now) {
+			clear(s.sealing.walked)
+		}
+		from = n
+	}
+}
+
+// forget notes that rows may have come to any hour.
+func (p *sealing) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.walked)
+}
+
+// pass is what there is to seal in a partition: the rows in some ranges of times.
+type pass struct {
+	span
+	froms, tos []int64
+	whole      bool // the ranges have all hours of the partition but those that are not ripe
+	begun      sealed.Mark
+}
+
+// plan returns what there is to seal in a partition, and whether there may be anything.
+func (p *sealing) plan(s span, now time.Time, all bool) (pass, bool) {
+	one := pass{span: s, froms: []int64{s.lo}, tos: []int64{s.hi}, whole: true}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one.begun = p.hours.Mark()
+	if all {
+		return one, true
+	}
+	_, walked := p.walked[s]
+	if at, ok := p.failed[s]; ok && now.Sub(at) < p.after {
+		walked = true
+	}
+	ripe, unripe := p.hours.Split(s.lo, s.hi, now)
+	if len(ripe) == 0 && (walked || !p.hours.Settled(now)) {
+		return one, false
+	}
+	if !p.hours.Settled(now) { // of the others it is not known yet when they got their rows
+		one.froms, one.tos, one.whole = nil, nil, false
+		for _, hour := range ripe[:min(len(ripe), maxRanges)] {
+			one.froms, one.tos = append(one.froms, hour*sealed.HourMS), append(one.tos, (hour+1)*sealed.HourMS)
+		}
+		return one, true
+	}
+	for _, hour := range unripe {
+		last := len(one.froms) - 1
+		if len(one.froms) == maxRanges {
+			one.tos[last], one.whole = hour*sealed.HourMS, false
+			break
+		}
+		one.tos[last] = hour * sealed.HourMS
+		one.froms, one.tos = append(one.froms, (hour+1)*sealed.HourMS), append(one.tos, s.hi)
+	}
+	return one, true
+}
+
+// has reports whether the pass has gone over an hour.
+func (p *pass) has(hour int64) bool {
+	for i := range p.froms {
+		if hour*sealed.HourMS >= p.froms[i] && hour*sealed.HourMS < p.tos[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// done notes that a pass has sealed its rows, and whether some have failed, which are tried again later.
+func (p *sealing) done(one pass, failed bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hours.SealedSince(one.begun, one.has)
+	if one.whole {
+		p.walked[one.span] = struct{}{}
+	}
+	delete(p.failed, one.span)
+	if failed {
+		delete(p.walked, one.span)
+		p.failed[one.span] = now
+	}
+}
+
+// seals seals hours until ctx ends.
+func (s *Store) seals(ctx context.Context) {
+	ticker := time.NewTicker(sealed.Every(s.opts.SealAfter))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		// What fails stays as rows, and is tried again.
+		if err := s.sealSpans(ctx, false); err != nil && ctx.Err() == nil {
+			s.sealing.failures.Note(s.opts.Logger, err)
+		}
+	}
+}
+
+// sealSpans seals the hours that are ripe, or all, slice by slice, until ctx ends.
+func (s *Store) sealSpans(ctx context.Context, all bool) error {
+	var errs []error
+	for _, p := range s.spans.all() {
+		if s.expired(p, time.Now()) {
+			continue
+		}
+		if one, ok := s.sealing.plan(p, time.Now(), all); ok {
+			err := s.sealSpan(ctx, &one)
+			errs = append(errs, err)
+			if err != nil && !sealed.Unreadable(err) {
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// seriesNum is a series by the numbers of its entity and its key.
+type seriesNum struct{ entity, key int32 }
+
+// sealSpan seals what is in a pass.
+func (s *Store) sealSpan(ctx context.Context, p *pass) error {
+	c := sealCursor{}
+	for after := (seriesNum{math.MinInt32, math.MinInt32}); ; {
+		list, last, err := s.seriesAfter(ctx, p, after)
+		if err != nil {
+			return fmt.Errorf("seal: %w", err)
+		}
+		for c.list = list; len(c.list) > 0; {
+			took, err := s.sealSlice(ctx, p, &c)
+			if err != nil {
+				return fmt.Errorf("seal: %w", err)
+			}
+			if err := s.makeWay(ctx, took); err != nil {
+				return err
+			}
+		}
+		if last == (seriesNum{}) {
+			break
+		}
+		after = last
+	}
+	s.sealing.done(*p, len(c.failed) > 0, time.Now())
+	var errs []error
+	for _, f := range c.failed {
+		errs = append(errs, f)
+	}
+	return errors.Join(errs...)
+}
+
+// makeWay leaves commits as much time between two slices as the first took: the server has to do
+// both.
+func (s *Store) makeWay(ctx context.Context, took time.Duration) error {
+	pause := time.NewTimer(took)
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-pause.C:
+		return nil
+	}
+}
+
+// nextSeries is one step along the index for each series of a partition after one, and one more for
+// each of its ranges: of series whose entity exists, whether it has rows in the ranges.
+const nextSeries = `WITH RECURSIVE s AS (
+		(SELECT entity, key FROM %[1]s WHERE (entity, key) > ($1, $2) ORDER BY entity, key LIMIT 1)
+		UNION ALL SELECT n.entity, n.key FROM s CROSS JOIN LATERAL (
+			SELECT t.entity, t.key FROM %[1]s t WHERE (t.entity, t.key) > (s.entity, s.key) ORDER BY t.entity, t.key LIMIT 1) n)
+	SELECT s.entity, s.key, EXISTS (SELECT FROM entity WHERE num = s.entity)
+		AND EXISTS (SELECT FROM unnest($3::bigint[], $4::bigint[]) r (lo, hi) CROSS JOIN LATERAL (
+			SELECT FROM %[1]s t WHERE t.entity = s.entity AND t.key = s.key AND t.ts >= r.lo AND t.ts < r.hi LIMIT 1) t)
+	FROM s LIMIT $5`
+
+// seriesAfter returns series of a partition with rows to seal, after one. The last one is that from
+// which to go on, zero if there are no others.
+func (s *Store) seriesAfter(ctx context.Context, p *pass, after seriesNum) (list []seriesNum, last seriesNum, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		list, last = nil, seriesNum{}
+		if _, ok := at(s.spans.all(), p.lo); !ok {
+			return nil // it is gone
+		}
+		rows, err := conn.Query(ctx, fmt.Sprintf(nextSeries, p.table()), after.entity, after.key, p.froms, p.tos, seriesPage)
+		if err != nil {
+			return err
+		}
+		var found seriesNum
+		var ripe bool
+		n := 0
+		_, err = pgx.ForEachRow(rows, []any{&found.entity, &found.key, &ripe}, func() error {
+			if n++; ripe {
+				list = append(list, found)
+			}
+			if n == seriesPage {
+				last = found
+			}
+			return nil
+		})
+		return err
+	})
+	if pgdb.Code(err) == codeNoTable { // it has been dropped since
+		err = nil
+	}
+	return list, last, err
+}
+
+// sealCursor is how far a page of series is sealed.
+type sealCursor struct {
+	list   []seriesNum // that are left
+	at     int         // the range of the first one that is in work
+	failed []*failedRun
+}
+
+// failedRun is why rows of a series from a time on stay as they are, and up to when they do.
+type failedRun struct {
+	seriesNum
+	from, to int64
+	error
+}
+
+func (f *failedRun) Unwrap() error { return f.error }
+
+// sealSlice seals rows from the cursor on, and tells how long it took. It moves the cursor on when
+// that is committed.
+func (s *Store) sealSlice(ctx context.Context, p *pass, c *sealCursor) (took time.Duration, err error) {
+	began := time.Now()
+	var next sealCursor
+	err = s.changeBlocks(ctx, false, func(tx pgx.Tx) error {
+		next = *c
+		if s.expired(p.span, time.Now()) {
+			next.list = nil
+		}
+		for end := time.Now().Add(sliceTime); len(next.list) > 0; {
+			if err := s.sealNext(ctx, tx, p, &next); err != nil {
+				return err
+			}
+			if !time.Now().Before(end) {
+				break
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		*c = next
+	} else if failed, ok := errors.AsType[*failedRun](err); ok {
+		// The slice is tried again without these rows: it has been taken back as a whole.
+		c.failed = append(c.failed, failed)
+		err = nil
+	}
+	return time.Since(began), err
+}
+
+// sealNext seals the next rows of the first series of the cursor.
+func (s *Store) sealNext(ctx context.Context, tx pgx.Tx, p *pass, c *sealCursor) error {
+	series, from, to := c.list[0], p.froms[c.at], p.tos[c.at]
+	for _, f := range c.failed {
+		if f.seriesNum == series && f.from == from {
+			from = f.to
+		}
+	}
+	if from < to {
+		_, more, err := s.sealRun(ctx, tx, series, from, to)
+		if err != nil || more {
+			return err
+		}
+	}
+	if c.at++; c.at == len(p.froms) {
+		c.at, c.list = 0, c.list[1:]
+	}
+	return nil
+}
+
+// runEnd finds the first and the last place of a run, and whether there are other rows in the range: of
+// so many rows at most, whose texts have so many bytes together but for the first one's. It finds
+// nothing of an entity that has been deleted: that is for purge.
+const runEnd = `WITH run AS (SELECT ts, seq, row_number() OVER w AS n, sum(size) OVER w AS size FROM (
+		SELECT ts, seq, octet_length(coalesce(text, json, '')) AS size FROM telemetry
+		WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts < $4 ORDER BY ts, seq LIMIT $5 + 1) t WINDOW w AS (ORDER BY ts, seq))
+	SELECT a.ts, a.seq, b.ts, b.seq, b.n < (SELECT max(n) FROM run) FROM (SELECT ts, seq FROM run WHERE n = 1) a,
+		(SELECT ts, seq, n FROM run WHERE n = 1 OR n <= $5 AND size <= $6 ORDER BY n DESC LIMIT 1) b
+	WHERE EXISTS (SELECT FROM entity WHERE num = $1)`
+
+// sealRun seals the first rows of a series in a range of times, and returns how many, and whether there are
+// others. If it fails with a failedRun it has to be taken back.
+func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, to int64) (n int, more bool, err error) {
+	var first, last entity.Place
+	err = tx.QueryRow(ctx, runEnd, planned, series.entity, series.key, from, to, s.runRows, sealBytes).Scan(&first.TS, &first.Seq, &last.TS, &last.Seq, &more)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	b := s.blocks(ctx, tx, series)
+	next, err := b.Find(first, true)
+	if err != nil {
+		return 0, false, err
+	}
+	end := "<="
+	if next != nil && next.First.Compare(last) <= 0 {
+		end, last, more = "<", next.First, true
+	}
+	rows, err := tx.Query(ctx, "DELETE FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts <= $5 AND (ts, seq) >= ($3, $4) AND (ts, seq) "+end+
+		" ($5, $6) RETURNING ts, seq, number, whole, text, json, origin", planned, series.entity, series.key, first.TS, int64(first.Seq), last.TS, int64(last.Seq))
+	if err != nil {
+		return 0, false, err
+	}
+	list, err := pgx.CollectRows(rows, scanSealed)
+	if err != nil || len(list) == 0 { // purge was faster
+		return 0, false, err
+	}
+	slices.SortFunc(list, func(a, b sealedRow) int { return a.Place().Compare(b.Place()) })
+	var run block.Columns
+	for i := range list {
+		run.Append(list[i].TS, list[i].Seq, list[i].Value)
+	}
+	// These are all of them: no other block begins among them.
+	if _, err := s.packer.Seal(b, &run); sealed.Unreadable(err) {
+		return 0, false, &failedRun{series, from, run.TS[run.Len()-1] + 1, err}
+	} else if err != nil {
+		return 0, false, err
+	}
+	return len(list), more, keepOrigins(ctx, tx, series, list)
+}
+
+// sealedRow is a row on its way into a block.
+type sealedRow struct {
+	entity.Point
+	origin []byte
+}
+
+func scanSealed(row pgx.CollectableRow) (r sealedRow, err error) {
+	var c columns
+	if err := row.Scan(&r.TS, &r.Seq, &c.number, &c.whole, &c.text, &c.json, &r.origin); err != nil {
+		return r, err
+	}
+	r.Value, err = c.value()
+	return r, err
+}
+
+// keepOrigins notes the origins of rows that are sealed. A row without one takes that of the point
+// that it replaces away.
+func keepOrigins(ctx context.Context, tx pgx.Tx, series seriesNum, list []sealedRow) error {
+	var ts, seqs []int64
+	var origins [][]byte
+	for i := range list {
+		if list[i].origin != nil {
+			ts, seqs, origins = append(ts, list[i].TS), append(seqs, int64(list[i].Seq)), append(origins, list[i].origin)
+		}
+	}
+	var batch pgx.Batch
+	if len(ts) < len(list) {
+		all, allSeqs := make([]int64, len(list)), make([]int64, len(list))
+		for i := range list {
+			all[i], allSeqs[i] = list[i].TS, int64(list[i].Seq)
+		}
+		batch.Queue(`DELETE FROM computed WHERE entity = $1 AND key = $2 AND ts BETWEEN $3 AND $4
+			AND (ts, seq) IN (SELECT * FROM unnest($5::bigint[], $6::bigint[]))`, series.entity, series.key, list[0].TS, list[len(list)-1].TS, all, allSeqs)
+	}
+	if len(ts) > 0 {
+		batch.Queue(`INSERT INTO computed (entity, key, ts, seq, origin) SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::bytea[])
+			ON CONFLICT (entity, key, ts, seq) DO UPDATE SET origin = excluded.origin`, series.entity, series.key, ts, seqs, origins)
+	}
+	return tx.SendBatch(ctx, &batch).Close()
+}
+
+// Compact seals all that can be sealed, slice by slice beside the commits, and makes large blocks of small
+// ones. Then it gives space back to the disk as far as that does not keep others from their work: it drops
+// the partitions of the past that are empty, and has PostgreSQL clean up the rest: VACUUM, which gives back
+// the end of a table if nothing is left in it, and TRUNCATE, which gives back the index of an empty
+// partition. Other free space is for what comes. What cannot be sealed stays as rows, and the error says why.
+func (s *Store) Compact(ctx context.Context) (err error) {
+	defer failure.In(&err, "compact")
+	select { // one at a time: each takes its share of the time between commits
+	case s.compacting <- struct{}{}:
+		defer func() { <-s.compacting }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	failed := s.sealSpans(ctx, true)
+	if failed != nil && !sealed.Unreadable(failed) {
+		return failed
+	}
+	return errors.Join(failed, s.join(ctx), s.expire(ctx, time.Now()), s.giveBack(ctx))
+}
+
+// join makes large blocks of those that follow each other and are small enough.
+func (s *Store) join(ctx context.Context) error {
+	at := joinCursor{seriesNum: seriesNum{math.MinInt32, math.MinInt32}}
+	for done := false; !done; {
+		began := time.Now()
+		var next joinCursor
+		err := s.changeBlocks(ctx, false, func(tx pgx.Tx) (err error) {
+			next = at
+			for end := time.Now().Add(sliceTime); err == nil && !done; {
+				if done, err = s.joinNext(ctx, tx, &next); !time.Now().Before(end) {
+					break
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		at = next
+		if err := s.makeWay(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinCursor is the block that was looked at last.
+type joinCursor struct {
+	seriesNum
+	first entity.Place
+}
+
+// joinNext joins blocks with the next one, and reports whether there is none.
+func (s *Store) joinNext(ctx context.Context, tx pgx.Tx, c *joinCursor) (done bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT entity, key, first, first_seq FROM block WHERE (entity, key, first, first_seq) > ($1, $2, $3, $4)
+		ORDER BY entity, key, first, first_seq LIMIT 1`, c.entity, c.key, c.first.TS, int64(c.first.Seq)).Scan(&c.entity, &c.key, &c.first.TS, &c.first.Seq)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, s.packer.Join(s.blocks(ctx, tx, c.seriesNum), c.first)
+}
+
+// giveBack gives the disk back what it can.
+func (s *Store) giveBack(ctx context.Context) error {
+	var errs []error
+	for _, table := range [...]string{"block", "stamp", "computed"} {
+		errs = append(errs, s.vacuum(ctx, table))
+	}
+	for _, p := range s.spans.all() {
+		err := s.vacuum(ctx, p.table())
+		if err == nil {
+			err = s.truncate(ctx, p)
+		}
+		if code := pgdb.Code(err); code != codeNoTable && code != pgdb.CodeNoLock { // it has been dropped, or is in use
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// vacuum cleans up what deleted rows have left in a table. Afterwards a table has no pages if no
+// transaction can see any row of it.
+func (s *Store) vacuum(ctx context.Context, table string) error {
+	return pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
+		// It may last for longer than a query.
+		if _, err := conn.Exec(ctx, "SET statement_timeout = 0"); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, "VACUUM (ANALYZE) "+table, pgx.QueryExecModeSimpleProtocol)
+		_, reset := conn.Exec(context.WithoutCancel(ctx), "RESET statement_timeout")
+		return errors.Join(err, reset)
+	})
+}
+
+// truncate gives the disk back the index of a partition that has no pages, unless somebody uses it for
+// long. With rows that only some transactions see, these would miss them.
+func (s *Store) truncate(ctx context.Context, p span) error {
+	return pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
+		tx, err := conn.BeginTx(ctx, pgdb.ReadCommitted)
+		if err != nil {
+			return err
+		}
+		vacant := false
+		for _, sql := range []string{"SET LOCAL lock_timeout = '1s'", "LOCK TABLE " + p.table() + " IN ACCESS EXCLUSIVE MODE"} {
+			if err == nil {
+				_, err = tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+			}
+		}
+		if err == nil {
+			vacant, err = isVacant(ctx, tx, p)
+		}
+		if err == nil && vacant {
+			_, err = tx.Exec(ctx, "TRUNCATE "+p.table(), pgx.QueryExecModeSimpleProtocol)
+		}
+		if err != nil {
+			return errors.Join(err, pgdb.Abort(ctx, tx))
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// codeNoTable says that a table does not exist.
+const codeNoTable = "42P01"
+
+// Check unpacks all blocks, compares them with their rows, and reports what is wrong. It takes as long
+// as reading all of them does.
+func (s *Store) Check(ctx context.Context) error {
+	var wrong []error
+	at := joinCursor{seriesNum: seriesNum{math.MinInt32, math.MinInt32}}
+	var last entity.Place
+	u := s.unpackers.Take()
+	defer s.unpackers.Give(u)
+	for more := true; more; {
+		list, err := s.checkPage(ctx, at)
+		if err != nil {
+			return errors.Join(append(wrong, err)...)
+		}
+		for i := range list {
+			b := &list[i]
+			h, err := u.Decode(b.Block, &u.Columns)
+			switch {
+			case err != nil:
+			case h.Count != b.Count || h.Numbers != b.Numbers || (entity.Place{TS: h.First, Seq: h.FirstSeq}) != b.First || (entity.Place{TS: h.Last, Seq: h.LastSeq}) != b.Last:
+				err = fmt.Errorf("%w: its row says other than the block", block.ErrDamaged)
+			case b.seriesNum == at.seriesNum && b.First.Compare(last) <= 0:
+				err = fmt.Errorf("%w: it overlaps the block before", block.ErrDamaged)
+			}
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("entity %q key %q: %w", b.id, b.name, sealed.Failed(err, b.First.TS, b.Last.TS)))
+			}
+			at, last = joinCursor{b.seriesNum, b.First}, b.Last
+		}
+		more = len(list) > 0
+	}
+	return errors.Join(wrong...)
+}
+
+// checkedBlock is a block with what its row says.
+type checkedBlock struct {
+	seriesNum
+	sealed.Part
+	id, name string
+}
+
+// checkPage returns blocks after one.
+func (s *Store) checkPage(ctx context.Context, after joinCursor) (list []checkedBlock, err error) {
+	err = s.read(ctx, func(conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT b.entity, b.key, coalesce(e.id, ''), coalesce(k.name, ''), b.first, b.first_seq, b.last, b.last_seq, b.n, b.numbers, b.data, coalesce(b.times, s.data, '')
+			FROM block b LEFT JOIN stamp s ON s.num = b.stamp LEFT JOIN entity e ON e.num = b.entity LEFT JOIN key k ON k.num = b.key
+			WHERE (b.entity, b.key, b.first, b.first_seq) > ($1, $2, $3, $4) ORDER BY b.entity, b.key, b.first, b.first_seq LIMIT $5`,
+			after.entity, after.key, after.first.TS, int64(after.first.Seq), sealed.ScanBlocks)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b checkedBlock, err error) {
+			err = row.Scan(&b.entity, &b.key, &b.id, &b.name, &b.First.TS, &b.First.Seq, &b.Last.TS, &b.Last.Seq, &b.Count, &b.Numbers, &b.Values, &b.Times)
+			return b, err
+		})
+		return err
+	})
+	return list, err
+}
