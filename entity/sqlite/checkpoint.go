@@ -7,23 +7,34 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
+// restTicks is after how many times CheckpointEvery without a commit the WAL gives its room on
+// the disk back: a minute.
+const restTicks = 120
+
 // checkpoints makes checkpoints until stop is closed.
 func (s *Store) checkpoints(stop <-chan struct{}) {
 	ticker := time.NewTicker(sqlitedb.CheckpointEvery)
 	defer ticker.Stop()
 	var before uint64
+	quiet, full := 0, true // how many ticks nothing was committed, and the WAL may take room
 	for {
 		select {
 		case <-stop:
 			return
 		case <-ticker.C:
 		}
-		if n := s.commits.Load(); n != before {
-			before = n
-			// An error shows in the next commit, if it matters: without a checkpoint
-			// the WAL grows, and that is all.
-			_ = s.checkpoint()
+		n := s.commits.Load()
+		if n == before {
+			if quiet++; full && quiet%restTicks == 0 {
+				done, err := s.copies.Truncate(context.Background(), s.begin, s.writing.Unlock)
+				full = err != nil || !done // then it is tried again
+			}
+			continue
 		}
+		before, quiet, full = n, 0, true
+		// An error shows in the next commit, if it matters: without a checkpoint
+		// the WAL grows, and that is all.
+		_ = s.checkpoint()
 	}
 }
 

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,6 +89,28 @@ func (c *Checkpoints) Make(ctx context.Context, long int, lock, unlock func()) e
 	defer unlock()
 	_, err = c.Copy(ctx)
 	return err
+}
+
+// Truncate copies the WAL and gives its room on the disk back, between a call of lock and one of
+// unlock. It reports whether it has; while somebody reads what is in the WAL, it does not.
+func (c *Checkpoints) Truncate(ctx context.Context, lock, unlock func()) (done bool, err error) {
+	if _, err := c.Copy(ctx); err != nil {
+		return false, err
+	}
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil { // nobody is to wait for a reader
+		return false, err
+	}
+	lock()
+	defer unlock()
+	var busy, pages, copied int
+	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &copied)
+	_, back := conn.ExecContext(ctx, "PRAGMA busy_timeout = 5000")
+	return busy == 0 && err == nil, errors.Join(err, back)
 }
 
 // Copy copies the WAL into the database, if the disk has room for all of it, and waits for

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestTheWALGivesItsRoomBack has it not wait for a reader, and then truncate the file.
+func TestTheWALGivesItsRoomBack(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else makes checkpoints
+	truncate := func() bool {
+		t.Helper()
+		done, err := s.copies.Truncate(t.Context(), s.begin, s.writing.Unlock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	commit := func(n uint64) {
+		t.Helper()
+		if err := s.Commit(t.Context(), batch(n, int64(n), 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(filepath.Join(dir, databaseName+"-wal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	commit(1)
+	reader, err := s.readDB.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"BEGIN", "SELECT count(*) FROM change"} { // it reads the WAL
+		if _, err := reader.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(2)
+	if truncate() || size() == 0 {
+		t.Error("a WAL that is being read was truncated")
+	}
+	if _, err := reader.ExecContext(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !truncate() || size() != 0 {
+		t.Errorf("the WAL has %d bytes", size())
+	}
+	commit(3)
+	if got, err := s.Changes(t.Context(), 0, 10); err != nil || len(got) != 3 {
+		t.Errorf("%d changes, %v", len(got), err)
+	}
+}
