@@ -64,6 +64,9 @@ func wideMessage(keys int) func(*loader) (topic, payload []byte) {
 // runPLC sends messages of many keys.
 func runPLC(ctx context.Context, s *suite) error {
 	s.publish(ctx, "1000 entities × 60 keys", s.publisher("plc", 1000, wideMessage(60)))
+	calm := s.publisher("calm", 20, wideMessage(301))
+	calm.rate = 500
+	s.publish(ctx, "301 keys, 500 messages/s", calm)
 	wide := s.publisher("wide", 20, wideMessage(301))
 	s.publish(ctx, "20 entities × 301 keys", wide)
 	return s.loss(ctx, wide, "line1300")

@@ -38,6 +38,10 @@ const (
 	// and ends with the step after which somebody waits.
 	sliceBytes = 60_000
 	stepBytes  = 64 * tailRowBytes
+
+	// sortFrom is the number of rows of an entity from which on they are sorted for a round.
+	// Fewer are in one or two steps, and sorted there.
+	sortFrom = 128
 )
 
 // flushes moves the tail until stop is closed.
@@ -151,7 +155,7 @@ func (s *Store) flushSlice(ctx context.Context) error {
 	if t.edits > 0 {
 		t.moves.Add(1)
 	}
-	p := picker{left: t.round.left, parts: t.round.parts[:0]}
+	p := picker{tail: t, left: t.round.left, parts: t.round.parts[:0]}
 	size := s.slice
 	if t.bytes < flushBytes {
 		size = min(size, stepBytes)
@@ -187,6 +191,7 @@ type part struct {
 
 // picker goes over the rows of a round in the order of the tables.
 type picker struct {
+	tail  *tail
 	left  []*tailEntity
 	from  int    // of the first one's rows, where the next step begins
 	parts []part // so far
@@ -197,6 +202,9 @@ type picker struct {
 func (p *picker) step(room int64, upTo uint64) (parts []part, bytes int64) {
 	first := len(p.parts)
 	for bytes < room && len(p.left) > 0 {
+		if p.from == 0 && len(p.left[0].rows) >= p.tail.sortFrom {
+			p.tail.byKey(p.left[0], upTo)
+		}
 		rows, n := p.left[0].rows[p.from:], 0
 		for ; n < len(rows) && bytes < room; n++ {
 			bytes += rows[n].bytes()

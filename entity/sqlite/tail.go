@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -43,15 +44,21 @@ type tail struct {
 	oldest, oldestNew int64
 	logged, loggedNew int64
 	round             *round // nil when none is under way
+	sortFrom          int    // sortFrom, but for tests
 
 	moves atomic.Uint64 // how many slices with rows of edits have begun
 }
 
-// tailEntity has the rows of an entity in the order of their changes.
+// tailEntity has the rows of an entity: those of a key in the order of their changes, and
+// the keys one after the other in what the round under way began with (byKey).
 type tailEntity struct {
 	id   string
 	num  int64
 	rows []tailRow
+
+	// sorted is the last change of the round for which the rows are sorted. It belongs to the
+	// holder of Store.writing.
+	sorted uint64
 }
 
 // tailRow is one value of a reading, or one leaf of an edit, which has a section. Of an
@@ -123,7 +130,7 @@ func (r *tailRow) place() entity.Place {
 func (r *tailRow) newer(ts int64, seq uint64) bool { return r.ts > ts || r.ts == ts && r.seq >= seq }
 
 func newTail() *tail {
-	return &tail{entities: make(map[string]*tailEntity), oldest: math.MaxInt64, oldestNew: math.MaxInt64}
+	return &tail{sortFrom: sortFrom, entities: make(map[string]*tailEntity), oldest: math.MaxInt64, oldestNew: math.MaxInt64}
 }
 
 // add appends rows of an entity. The rows are the tail's from now on. REQUIRES: mu
@@ -158,6 +165,57 @@ func (t *tail) drop(e *tailEntity, n int) {
 	if len(e.rows) == 0 && t.entities[e.id] == e {
 		delete(t.entities, e.id)
 	}
+}
+
+// byKey sorts the rows of an entity by keys, edits first, for a round that goes up to a change.
+// Slices that took the rows in the order of their changes would write a page of each key for
+// every few values of it. REQUIRES: Store.writing held.
+func (t *tail) byKey(e *tailEntity, upTo uint64) {
+	if e.sorted == upTo {
+		return
+	}
+	e.sorted = upTo
+	counts := make(map[*name]int)
+	rows := e.rows // of the round: later ones stay behind them
+	for i := range rows {
+		if rows[i].change > upTo {
+			rows = rows[:i]
+			break
+		}
+		counts[rows[i].sortKey()]++
+	}
+	if len(counts) < 2 {
+		return
+	}
+	next, n := counts, 0 // where the next row of a key goes
+	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b *name) int { return cmp.Compare(a.order(), b.order()) }) {
+		next[key], n = n, n+counts[key]
+	}
+	sorted := make([]tailRow, n, len(e.rows))
+	for i := range rows {
+		key := rows[i].sortKey()
+		sorted[next[key]] = rows[i]
+		next[key]++
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.rows = append(sorted, e.rows[n:]...)
+}
+
+// sortKey is the key of a reading, nil for an edit.
+func (r *tailRow) sortKey() *name {
+	if r.edit {
+		return nil
+	}
+	return r.key
+}
+
+// order is the place of a key in the tables; before all of them is that of nil.
+func (n *name) order() int64 {
+	if n == nil {
+		return math.MinInt64
+	}
+	return n.num
 }
 
 // newest returns what is latest in the tail of an entity, once for each key, and the

@@ -97,7 +97,7 @@ func TestConformanceWhereverTheTailIs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.run(t, func(t *testing.T, dir string) entity.Store {
 				tt.Store = open(t, dir, Options{})
-				tt.slice = 3 * tailRowBytes
+				tt.slice, tt.tail.sortFrom = 3*tailRowBytes, 2
 				return tt.troubled
 			})
 		})
@@ -203,7 +203,7 @@ func (m *model) crash() {
 	s := troubled{Store: m.subject, crashes: true}
 	closeTroubled(m.t, s)
 	m.subject = open(m.t, m.dir, Options{})
-	m.subject.slice = 4 * tailRowBytes
+	m.subject.slice, m.subject.tail.sortFrom = 4*tailRowBytes, 2
 }
 
 func closeTroubled(t *testing.T, s troubled) {
@@ -299,7 +299,7 @@ func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
 			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{}), subject: open(t, dir, Options{}),
 			next: 1, revision: map[string]uint64{}, typ: map[string]string{},
 		}
-		m.subject.slice = 4 * tailRowBytes
+		m.subject.slice, m.subject.tail.sortFrom = 4*tailRowBytes, 2
 		for step := range 60 {
 			switch m.rnd.IntN(11) {
 			case 0, 1, 2:
@@ -550,5 +550,73 @@ func TestWhoReadsWhileEditsAreMovedReadsAgain(t *testing.T) {
 		if err != nil || reads != tt.reads || free == (reads > consistentTries) {
 			t.Errorf("%s: read %d times, while others could write: %v; %v", tt.name, reads, free, err)
 		}
+	}
+}
+
+// TestARoundMovesAllThatItBeganWith has readings come for an entity between the beginning of a round
+// and its turn, in which its rows are sorted by keys, and the process end after the round.
+func TestARoundMovesAllThatItBeganWith(t *testing.T) {
+	const keys, readings = 5, 10
+	dir := t.TempDir()
+	s := open(t, dir, Options{SealAfter: -1})
+	s.halt() // nobody else moves rows
+	s.slice, s.tail.sortFrom = tailRowBytes, 2
+	next := uint64(1)
+	commit := func(id string) {
+		t.Helper()
+		b := batch(next, int64(next), keys)
+		b.Entities[0].ID = id
+		if err := s.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		next++
+	}
+	for range readings {
+		commit("a")
+		commit("b")
+	}
+	for first := true; first || s.tail.round != nil; first = false {
+		if err := moveSlice(s); err != nil {
+			t.Fatal(err)
+		}
+		if first {
+			commit("b")
+		}
+	}
+	if rows := s.tail.entities["b"].rows; len(rows) == 0 || rows[0].change != next-1 {
+		t.Errorf("%d rows are left", len(rows))
+	}
+	if err := s.release(); err != nil { // as a crash, but for the lock
+		t.Fatal(err)
+	}
+	s = open(t, dir, Options{})
+	defer closeStore(t, s)
+	for id, want := range map[string]int{"a": readings, "b": readings + 1} {
+		for i := range keys {
+			n, err := s.CountNumbers(t.Context(), id, fmt.Sprintf("key %d", i), 0, entity.MaxTS)
+			if err != nil || n != want {
+				t.Errorf("%s has %d numbers of key %d, %v, want %d", id, n, i, err, want)
+			}
+		}
+	}
+}
+
+// TestASliceHasAllRowsOfAKeyTogether bounds how many places of the tables a slice writes.
+func TestASliceHasAllRowsOfAKeyTogether(t *testing.T) {
+	const keys, readings = 50, 40
+	s := open(t, t.TempDir(), Options{SealAfter: -1})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves rows
+	for i := range uint64(readings) {
+		if err := s.Commit(t.Context(), batch(i+1, int64(i), keys)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.slice = 4 * readings * tailRowBytes
+	if err := moveSlice(s); err != nil {
+		t.Fatal(err)
+	}
+	if rows, series := count(t, s, "SELECT count(*) FROM telemetry"), count(t, s, "SELECT count(DISTINCT key) FROM telemetry"); rows < 4*readings || series > 5 {
+		t.Errorf("a slice has %d rows of %d keys", rows, series)
 	}
 }
