@@ -139,16 +139,6 @@ func (c *Command) Due() int64 {
 	}
 }
 
-// before reports whether a command was as c is before it was as o is. It does not tell one
-// progress from another.
-func (c *Command) before(o *Command) bool {
-	if c.Attempts != o.Attempts {
-		return c.Attempts < o.Attempts
-	}
-	// One that was sent is queued again with the same number of attempts.
-	return c.State == CommandSent && o.State == CommandQueued || c.State < o.State && o.State != CommandSent
-}
-
 // Keeps reports whether the query asks for a command, ignoring its page.
 func (q *CommandsQuery) Keeps(c *Command) bool {
 	return (q.ID == "" || c.ID == q.ID) && (q.Key == "" || c.Key == q.Key) && (len(q.States) == 0 || slices.Contains(q.States, c.State))

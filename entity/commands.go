@@ -229,14 +229,19 @@ func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command,
 	for err == nil && !c.State.Ended() {
 		next, failure := changes.Next(ctx)
 		switch {
-		case errors.Is(failure, ErrClosed), ctx.Err() != nil:
+		case errors.Is(failure, ErrClosed):
+			return c, failure
+		case ctx.Err() != nil:
+			if now, err := r.FindCommand(context.WithoutCancel(ctx), id, command); err == nil {
+				c = now
+			}
 			return c, failure
 		case failure != nil: // what is missed is read
 			c, err = r.FindCommand(ctx, id, command)
 		case next.Edit != nil && next.Edit.Deleted:
 			return c, fmt.Errorf("entity %q: %w: it was deleted", id, ErrNotFound)
-		case next.Command != nil && next.Command.ID == command && !next.Command.before(&c):
-			c = *next.Command
+		case next.Command != nil && next.Command.ID == command && next.Command.State.Ended():
+			c = *next.Command // before that, what comes may be older than what was read
 		}
 	}
 	return c, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
@@ -529,24 +531,87 @@ func TestProgressCountsAsTheOtherTextsOfCommands(t *testing.T) {
 	d.next(t, "the second")
 }
 
-// TestTheStepsOfACommandAreKnownByTheirOrder has each step that a command may take, in the
-// order in which they come.
-func TestTheStepsOfACommandAreKnownByTheirOrder(t *testing.T) {
-	var steps []entity.Command
-	for attempt := range 3 {
-		if attempt > 0 {
-			steps = append(steps, entity.Command{State: entity.CommandSent, Attempts: attempt})
-		}
-		steps = append(steps, entity.Command{State: entity.CommandQueued, Attempts: attempt})
+// TestWhoWaitsForACommandIsToldItsNewestProgress has the progress come late in the stream of
+// changes: what it says when the wait ends is then older than what is in the store.
+func TestWhoWaitsForACommandIsToldItsNewestProgress(t *testing.T) {
+	hooked := &heldReads{done: make(chan struct{})}
+	s := openOn(t, t.TempDir(), entity.Config{}, func(disk *sqlite.Store) entity.Store {
+		hooked.Store = disk
+		return hooked
+	})
+	s.edit("d", entity.Edits{})
+	d := s.device("d")
+	made := s.command("d", entity.NewCommand{Name: "open"})
+	d.next(t, "the command")
+	follower, err := s.Follow(t.Context(), entity.ChangesQuery{Entities: []string{"d"}, CommandsOnly: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	steps = append(steps, entity.Command{State: entity.CommandDelivered, Attempts: 2}, entity.Command{State: entity.CommandDone, Attempts: 2})
-	for i, c := range steps {
-		for j, o := range steps {
-			if got := entity.Before(c, o); got != (i < j) {
-				t.Errorf("is %v of attempt %d before %v of attempt %d: %t", c.State, c.Attempts, o.State, o.Attempts, got)
-			}
+	defer follower.Close()
+	reading := newGate()
+	hooked.first.Store(reading)
+	ctx, cancel := context.WithCancel(t.Context())
+	type outcome struct {
+		c   entity.Command
+		err error
+	}
+	waited := make(chan outcome, 1)
+	go func() {
+		c, err := s.WaitCommand(ctx, "d", made.ID)
+		waited <- outcome{c, err}
+	}()
+	wait(t, reading.came, "the read")
+	if err := s.Progress(t.Context(), "d", made.ID, value.Int(10)); err != nil {
+		t.Fatal(err)
+	}
+	acker, acked := newGate(), make(chan struct{})
+	if err := s.Ingest(t.Context(), "other", []entity.Reading{at(1, "t", value.Int(1))}, 50, func(error) {
+		_ = acker.pass(context.Background())
+		close(acked)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, acker.came, "the acker")
+	told := make(chan error, 1)
+	go func() { told <- s.Progress(context.Background(), "d", made.ID, value.Int(20)) }() // nobody is told before the acker goes on
+	for began := time.Now(); s.find(made).Progress != value.Int(20); runtime.Gosched() {
+		if time.Since(began) > patience {
+			t.Fatal("the second progress is not committed")
 		}
 	}
+	reading.open()
+	wait(t, hooked.done, "what is read")
+	for change := (entity.Change{}); change.Command == nil || change.Command.Progress != value.Int(10); {
+		if change, err = follower.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	if got := wait(t, waited, "the end of the wait"); !errors.Is(got.err, context.Canceled) || got.c.Progress != value.Int(20) {
+		t.Errorf("it is told the progress %v, %v", got.c.Progress, got.err)
+	}
+	acker.open()
+	wait(t, acked, "the acker")
+	if err := wait(t, told, "the second progress"); err != nil {
+		t.Error(err)
+	}
+}
+
+// heldReads is a store whose next read of commands waits at a gate.
+type heldReads struct {
+	entity.Store
+	first atomic.Pointer[gate]
+	done  chan struct{} // closed when it has been read
+}
+
+func (s *heldReads) Commands(ctx context.Context, id string, q entity.CommandsQuery) ([]entity.Command, error) {
+	if g := s.first.Swap(nil); g != nil {
+		if err := g.pass(ctx); err != nil {
+			return nil, err
+		}
+		defer close(s.done)
+	}
+	return s.Store.Commands(ctx, id, q)
 }
 
 func TestACanceledCommandIsNotSent(t *testing.T) {

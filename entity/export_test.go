@@ -104,9 +104,6 @@ func (r *Runtime) Handles() (n int) {
 	return n
 }
 
-// Before reports whether a command was as c is before it was as o is.
-func Before(c, o Command) bool { return c.before(&o) }
-
 // Present is how many entities the runtime remembers because their devices are online or
 // have a connection.
 func (r *Runtime) Present() int64 { return r.presences.tracked.Load() }

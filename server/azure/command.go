@@ -29,8 +29,8 @@ func (l *Layout) receive(c layout.Client, id string) {
 	receiving := &layout.Receiving{}
 	k.receiving = receiving
 	l.mu.Unlock()
-	err := receiving.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
-		return l.send(c, command, settled)
+	err := receiving.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+		return l.send(c, command, receipt)
 	})
 	if err != nil {
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
@@ -39,20 +39,20 @@ func (l *Layout) receive(c layout.Client, id string) {
 
 // send sends a command as a method, or to a client that takes none as a message, which is done when the client has
 // acknowledged it.
-func (l *Layout) send(c layout.Client, command *entity.Command, settled func(error)) error {
+func (l *Layout) send(c layout.Client, command *entity.Command, receipt *layout.Receipt) error {
 	method := methodPrefix + url.PathEscape(command.Name) + "/?" + requestID + "=" + strconv.FormatInt(layout.NumberOf(command), 16)
-	err := c.Send(method, RequestBody(command), settled)
+	err := c.Send(method, RequestBody(command), receipt)
 	if !errors.Is(err, layout.ErrNotSubscribed) {
 		return err
 	}
 	id, name := command.Entity, command.ID
-	return c.Send(devicesPrefix+id+boundPart+boundProperties(command), RequestBody(command), func(err error) {
+	return c.Send(devicesPrefix+id+boundPart+boundProperties(command), RequestBody(command), receipt.With(func(err error) {
 		if err == nil {
 			go l.host.Finish(id, name)
 			return
 		}
-		settled(err)
-	})
+		receipt.Settled(err)
+	}))
 }
 
 // RequestBody is what a command asks for; null where it asks for nothing more than its name.

@@ -56,8 +56,8 @@ func (l *Layout) join(c layout.Client, id string) error {
 		l.lose(before.client)
 	}
 	l.mu.Unlock()
-	err := r.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
-		return l.send(r, command, settled)
+	err := r.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+		return l.send(r, command, receipt)
 	})
 	if err != nil {
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
@@ -128,10 +128,10 @@ func (l *Layout) Subscribed(c layout.Client, _ string) {
 func (l *Layout) Unsubscribed(layout.Client, string) {}
 
 // send sends a command to its device.
-func (l *Layout) send(r *receiver, command *entity.Command, settled func(error)) error {
+func (l *Layout) send(r *receiver, command *entity.Command, receipt *layout.Receipt) error {
 	to, ok := setTopic(command.Entity, command.Name)
 	if !ok {
-		settled(fmt.Errorf("%w: the name of a command must be that of a property, {node}.{property}, not %.64q", entity.ErrInvalid, command.Name))
+		receipt.Settled(fmt.Errorf("%w: the name of a command must be that of a property, {node}.{property}, not %.64q", entity.ErrInvalid, command.Name))
 		return nil
 	}
 	p, err := l.propertyOf(command.Entity, command.Name)
@@ -145,21 +145,21 @@ func (l *Layout) send(r *receiver, command *entity.Command, settled func(error))
 		}
 	}
 	if err != nil { // it fails, and the others go on
-		settled(err)
+		receipt.Settled(err)
 		return nil
 	}
 	if p.fleeting {
 		id, name := command.Entity, command.ID
-		return r.client.Send(to, payload, func(err error) {
+		return r.client.Send(to, payload, receipt.With(func(err error) {
 			if err == nil {
 				go l.host.Finish(id, name)
 				return
 			}
-			settled(err)
-		})
+			receipt.Settled(err)
+		}))
 	}
 	l.await(r, command)
-	return r.client.Send(to, payload, settled)
+	return r.client.Send(to, payload, receipt)
 }
 
 // await notes what the device reports once it has done a command.

@@ -27,17 +27,17 @@ type Receiving struct {
 	ended bool   // guarded by mu
 }
 
-// Begin has the commands of an entity sent to a client, by send: its settled is that of
+// Begin has the commands of an entity sent to a client, by send: its receipt is that of
 // Client.Send, whose errors send returns. It ends with the first error of send but ErrNoRoom, or
 // when the client may receive them no more; what was not sent then goes to the next client. Call it once. The
 // error is one of entity.Runtime.Receive; a Receiving whose Begin has failed has ended.
-func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entity.Command, settled func(error)) error) error {
+func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entity.Command, receipt *Receipt) error) error {
 	stop, err := h.Runtime.Receive(id, func(command entity.Command) {
-		err := h.sendCommand(&command, func(settled func(error)) error {
+		err := h.sendCommand(&command, func(receipt *Receipt) error {
 			if err := c.May(access.Receive, id); err != nil { // it might when this began
 				return err
 			}
-			return send(&command, settled)
+			return send(&command, receipt)
 		})
 		if err != nil {
 			r.End()
@@ -77,22 +77,25 @@ func (r *Receiving) Ended() bool {
 // sendCommand sends a command to a device and has it settled. Where there is no room it waits and
 // tries again, for as long as the command is to be sent: other commands of the device come after
 // it. The error says why the client gets no commands any more.
-func (h *Host) sendCommand(command *entity.Command, send func(settled func(error)) error) error {
+func (h *Host) sendCommand(command *entity.Command, send func(receipt *Receipt) error) error {
 	id, name := command.Entity, command.ID
-	settled := func(err error) {
-		if !errors.Is(err, ErrGone) { // otherwise it is sent again, by the next connection
-			go h.settle(id, name, err)
-		}
+	receipt := &Receipt{
+		Settled: func(err error) {
+			if !errors.Is(err, ErrGone) { // otherwise it is sent again, by the next connection
+				go h.settle(id, name, err)
+			}
+		},
+		Wanted: func() bool { return h.Runtime.CommandHeld(id, name) },
 	}
 	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
-		err := send(settled)
+		err := send(receipt)
 		if !errors.Is(err, ErrNoRoom) {
 			return err
 		}
 		if err := pause.For(h.Running, wait); err != nil {
 			return err
 		}
-		if !h.Runtime.CommandHeld(id, name) {
+		if !receipt.Wanted() {
 			return nil // it was canceled, or has expired
 		}
 	}

@@ -82,12 +82,26 @@ type Client interface {
 	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The
 	// error is ErrNotSubscribed where the client does not subscribe to the topic.
 	//
-	// With a settled that is not nil the message is for the present connection only, and the
-	// error may be ErrNoRoom or ErrGone as well. Without an error settled is called once, on any goroutine, and must not block: with nil when the client has
+	// With a receipt that is not nil the message is for the present connection only, and the
+	// error may be ErrNoRoom or ErrGone as well. Without an error its Settled is called once.
+	Send(topic string, payload []byte, receipt *Receipt) error
+}
+
+// Receipt is what who sends a message wants to know of it, and is asked about it.
+type Receipt struct {
+	// Settled is called on any goroutine, and must not block: with nil when the client has
 	// acknowledged the message, or, where it subscribes with QoS 0, when it is written; with
-	// ErrGone when the connection has ended before; with another error when the client
-	// refuses the message or cannot take it.
-	Send(topic string, payload []byte, settled func(error)) error
+	// ErrGone when the connection has ended before, or it was not wanted any more; with another
+	// error when the client refuses the message or cannot take it.
+	Settled func(error)
+	// Wanted reports whether the message is still to be sent. It is asked before a message is
+	// written that had to wait until the client acknowledged others, and must not block. nil: it is.
+	Wanted func() bool
+}
+
+// With returns a receipt for the same message with another Settled.
+func (r *Receipt) With(settled func(error)) *Receipt {
+	return &Receipt{Settled: settled, Wanted: r.Wanted}
 }
 
 // Errors of Client.Send.

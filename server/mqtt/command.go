@@ -55,8 +55,8 @@ func (r *receiving) begin(b *Broker, c *conn, id string) error {
 	}
 	r.of[id] = one
 	r.mu.Unlock()
-	return one.Begin(b.host, c, id, func(command *entity.Command, settled func(error)) error {
-		return c.Send(topicPrefix+id+"/"+commandsTopic, command.AppendMessage(nil), settled)
+	return one.Begin(b.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+		return c.Send(topicPrefix+id+"/"+commandsTopic, command.AppendMessage(nil), receipt)
 	})
 }
 

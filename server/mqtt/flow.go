@@ -13,6 +13,8 @@ import (
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 const (
@@ -200,6 +202,11 @@ func (f *flow) take(buf []byte) []byte {
 			delete(f.pending, m.id)
 			continue
 		}
+		if !f.conn.outbox.wanted(m.id) { // a command that has ended meanwhile
+			delete(f.pending, m.id)
+			f.withdraw(m.id, layout.ErrGone)
+			continue
+		}
 		m.age(now)
 		f.pending[m.id] = true
 		f.unacked++
@@ -308,9 +315,16 @@ var errTooLarge = errors.New("the client takes no packets as large as the messag
 func (f *flow) discard(id uint16) {
 	info := f.conn.broker.server.Info
 	atomic.AddInt64(&info.MessagesDropped, 1)
-	if id != 0 && f.conn.client.State.Inflight.Delete(id) {
-		atomic.AddInt64(&info.Inflight, -1)
-		go f.conn.outbox.release(id, errTooLarge) // which calls others, and mu is held
+	if id != 0 {
+		f.withdraw(id, errTooLarge)
+	}
+}
+
+// withdraw takes a message out of what is in flight that is not sent.
+func (f *flow) withdraw(id uint16, why error) {
+	if f.conn.client.State.Inflight.Delete(id) {
+		atomic.AddInt64(&f.conn.broker.server.Info.Inflight, -1)
+		go f.conn.outbox.release(id, why) // which calls others, and mu is held
 	}
 }
 

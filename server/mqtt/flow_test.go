@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 // receiveMaximum and others are properties of a CONNECT.
@@ -192,6 +194,48 @@ func TestSubscriberGetsNoMoreThanItsReceiveMaximum(t *testing.T) {
 		send(t, b, 1, 8, 9)
 		got, _ = s.messages(t, 1)
 		same(t, "a late one", got, "8")
+	})
+}
+
+// A command that has expired or was canceled while its device had too much to acknowledge must
+// not be carried out late.
+func TestWhatIsNotWantedAnyMoreIsNotSentWhenThereIsRoom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		s := p.subscriber(t, 5, 2, 1, receiveMaximum(1))
+		cl, ok := b.server.Clients.Get("reader")
+		if !ok {
+			t.Fatal("the client is not there")
+		}
+		ended := atomic.Bool{}
+		outcomes := make(chan error, 3)
+		for i := range 3 {
+			receipt := &layout.Receipt{Settled: func(err error) { outcomes <- err }}
+			if i == 1 {
+				receipt.Wanted = func() bool { return !ended.Load() }
+			}
+			if err := cl.Net.Conn.(*conn).Send("e/a/commands", fmt.Append(nil, i), receipt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, ids := s.messages(t, 1)
+		same(t, "the first", got, "0")
+		ended.Store(true)
+		s.ack(packets.Puback, ids[0])
+		got, ids = s.messages(t, 1)
+		same(t, "after the end of the second", got, "2")
+		s.ack(packets.Puback, ids[0])
+		synctest.Wait()
+		gone := 0
+		for range 3 {
+			if err := <-outcomes; errors.Is(err, layout.ErrGone) {
+				gone++
+			} else if err != nil {
+				t.Errorf("one was settled with %v", err)
+			}
+		}
+		same(t, "how many were not sent", gone, 1)
+		same(t, "messages in flight", cl.State.Inflight.Len(), 0)
 	})
 }
 

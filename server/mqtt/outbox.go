@@ -109,8 +109,8 @@ type outbox struct {
 
 	mu       sync.Mutex
 	queue    []outgoing
-	charged  map[uint16]int64       // in bytes, by packet id
-	settled  map[uint16]func(error) // of those that somebody waits for, by packet id; nil for none
+	charged  map[uint16]int64           // in bytes, by packet id
+	receipts map[uint16]*layout.Receipt // of those that somebody waits for, by packet id; nil for none
 	lastID   uint16
 	begun    uint16 // the packet id of what the client is beginning
 	bytes    int64  // of queue and charged
@@ -129,15 +129,15 @@ type outgoing struct {
 // put queues a message for a client, with the packet id that it gets here. It reports
 // false where there is no room; then the subscriber has lost it.
 //
-// A message with settled is for this connection only: it is not kept for the next one of the
-// session. settled is called once, when it is acknowledged, or with an error when it will not
+// A message with a receipt is for this connection only: it is not kept for the next one of the
+// session. Its Settled is called once, when it is acknowledged, or with an error when it will not
 // be; a message of QoS 0 is as good as acknowledged once it is written.
-func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) bool {
+func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receipt) bool {
 	b := o.conn.broker
 	size := sizeOf(&pk)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if settled != nil && (o.ended || o.closed) {
+	if receipt != nil && (o.ended || o.closed) {
 		return false
 	}
 	if o.ended || o.closed && pk.FixedHeader.Qos == 0 {
@@ -148,7 +148,11 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) b
 			atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
 			return false
 		}
-		o.push(outgoing{pk, settled})
+		m := outgoing{packet: pk}
+		if receipt != nil {
+			m.settled = receipt.Settled
+		}
+		o.push(m)
 		return true
 	}
 	if cl.State.Inflight.Len() >= forwardQueue || !o.charge(2*size) {
@@ -158,11 +162,11 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, settled func(error)) b
 	pk.PacketID = o.nextID(cl)
 	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order in which it was published, see OnQosPublish
 	o.charged[pk.PacketID] += 2 * size                 // an id that mochi gave up without a word is still charged
-	if settled != nil {
-		if o.settled == nil {
-			o.settled = map[uint16]func(error){}
+	if receipt != nil {
+		if o.receipts == nil {
+			o.receipts = map[uint16]*layout.Receipt{}
 		}
-		o.settled[pk.PacketID] = settled
+		o.receipts[pk.PacketID] = receipt
 	}
 	if fresh := cl.State.Inflight.Set(pk); fresh {
 		atomic.AddInt64(&b.server.Info.Inflight, 1)
@@ -314,9 +318,19 @@ func (o *outbox) giveBack(id uint16) (settled func(error)) {
 		delete(o.charged, id)
 		o.discharge(n)
 	}
-	settled = o.settled[id]
-	delete(o.settled, id)
+	if receipt := o.receipts[id]; receipt != nil {
+		settled = receipt.Settled
+		delete(o.receipts, id)
+	}
 	return settled
+}
+
+// wanted reports whether a message that had to wait is still to be sent.
+func (o *outbox) wanted(id uint16) bool {
+	o.mu.Lock()
+	receipt := o.receipts[id]
+	o.mu.Unlock()
+	return receipt == nil || receipt.Wanted == nil || receipt.Wanted()
 }
 
 // inherit charges for what was in flight before the connection, beyond any limit: it
@@ -359,7 +373,7 @@ func (o *outbox) closeQueue() (waiting []func(error)) {
 		}
 	}
 	o.queue = nil
-	for id := range o.settled {
+	for id := range o.receipts {
 		if o.conn.client.State.Inflight.Delete(id) {
 			atomic.AddInt64(&o.conn.broker.server.Info.Inflight, -1)
 		}

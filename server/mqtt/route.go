@@ -204,22 +204,22 @@ func (c *conn) subscription(name string) (all packets.Subscription, ok bool) {
 }
 
 // Send sends a message to this client alone, if it subscribes to the topic.
-func (c *conn) Send(name string, payload []byte, settled func(error)) error {
+func (c *conn) Send(name string, payload []byte, receipt *layout.Receipt) error {
 	sub, ok := c.subscription(name)
 	if !ok {
 		return layout.ErrNotSubscribed
 	}
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: name, Payload: payload}
 	stamp(&pk)
-	if settled == nil {
+	if receipt == nil {
 		c.broker.sendAs(c, &sub, pk, false)
 		return nil
 	}
 	if largest := c.client.Properties.Props.MaximumPacketSize; largest > 0 && len(name)+len(payload)+packetHeaders > int(largest) {
-		go settled(errTooLarge) // on a goroutine of its own, as the others are called
+		go receipt.Settled(errTooLarge) // on a goroutine of its own, as the others are called
 		return nil
 	}
-	if c.outbox.put(c.client, as(&sub, pk, false), settled) {
+	if c.outbox.put(c.client, as(&sub, pk, false), receipt) {
 		return nil
 	}
 	if c.outbox.isClosed() {

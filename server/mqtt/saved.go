@@ -383,7 +383,7 @@ func (o *outbox) lasting(cl *mochi.Client) []packets.Packet {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.DeleteFunc(cl.State.Inflight.GetAll(false), func(pk packets.Packet) bool {
-		_, waits := o.settled[pk.PacketID]
+		_, waits := o.receipts[pk.PacketID]
 		return waits
 	})
 }

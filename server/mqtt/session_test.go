@@ -49,11 +49,11 @@ func TestWhatAClientHasSentIsReadBeforeItsNextConnectionEndsIt(t *testing.T) {
 		var mu sync.Mutex
 		var outcomes []error
 		for i := range 2 {
-			if err := cl.Net.Conn.(*conn).Send("e/a/commands", []byte(fmt.Sprint(i)), func(err error) {
+			if err := cl.Net.Conn.(*conn).Send("e/a/commands", []byte(fmt.Sprint(i)), &layout.Receipt{Settled: func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				outcomes = append(outcomes, err)
-			}); err != nil {
+			}}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -47,8 +47,8 @@ func (l *Layout) birth(c layout.Client, t *topic) {
 		r.pending = before.pending
 	}
 	l.mu.Unlock()
-	err := r.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
-		return l.send(r, &to, command, settled)
+	err := r.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+		return l.send(r, &to, command, receipt)
 	})
 	if err != nil {
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
@@ -92,10 +92,10 @@ func (l *Layout) stopReceiving(c layout.Client) {
 }
 
 // send sends a command to its edge node.
-func (l *Layout) send(r *receiver, t *topic, command *entity.Command, settled func(error)) error {
+func (l *Layout) send(r *receiver, t *topic, command *entity.Command, receipt *layout.Receipt) error {
 	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
 	if err != nil { // it fails, and the others go on
-		settled(err)
+		receipt.Settled(err)
 		return nil
 	}
 	l.await(r, command, want)
@@ -103,7 +103,7 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command, settled fu
 	if t.device != "" {
 		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
 	}
-	return r.client.Send(to, text, settled)
+	return r.client.Send(to, text, receipt)
 }
 
 // await notes what the edge node reports once it has done a command.

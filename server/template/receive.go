@@ -144,7 +144,7 @@ func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id str
 	if receiving == nil {
 		return
 	}
-	err := receiving.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error { return l.send(c, d, command, settled) })
+	err := receiving.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error { return l.send(c, d, command, receipt) })
 	if err != nil { // it is tried again after the next subscription, not with each message
 		r.miss(c, id, t.name, s.version).End()
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
@@ -404,33 +404,33 @@ var errNoTemplate = errors.New("no template of the device is in force")
 
 // send sends a command to a device. One that it acknowledges is delivered, or, where the template has
 // no answer, done.
-func (l *Layout) send(c layout.Client, d *device, command *entity.Command, settled func(error)) error {
+func (l *Layout) send(c layout.Client, d *device, command *entity.Command, receipt *layout.Receipt) error {
 	id, name := command.Entity, command.ID
 	way, own, ok := l.routeOf(c, d, command)
 	if !ok { // the command goes to another client, or waits for the next
 		return errNoTemplate
 	}
 	if way == nil {
-		settled(fmt.Errorf("no template of the device has a command %.64q", command.Name))
+		receipt.Settled(fmt.Errorf("no template of the device has a command %.64q", command.Name))
 		return nil
 	}
 	m, err := way.render(command, layout.NumberOf(command), own)
 	if err != nil {
-		settled(err)
+		receipt.Settled(err)
 		return nil
 	}
 	if way.answer != nil {
 		l.receivers.send(d, name)
 	}
-	err = c.Send(m.Topic, m.Payload, func(err error) {
+	err = c.Send(m.Topic, m.Payload, receipt.With(func(err error) {
 		if err == nil && way.answer == nil {
 			go l.host.Finish(id, name)
 			return
 		}
-		settled(err)
-	})
+		receipt.Settled(err)
+	}))
 	if errors.Is(err, layout.ErrNotSubscribed) && l.getsOthers(c, d) {
-		settled(fmt.Errorf("%w %.128q", err, m.Topic)) // the commands behind it can be sent
+		receipt.Settled(fmt.Errorf("%w %.128q", err, m.Topic)) // the commands behind it can be sent
 		return nil
 	}
 	return err

@@ -33,7 +33,7 @@ func (c *subscriber) May(a access.Action, id string) error {
 	return nil
 }
 
-func (c *subscriber) Send(topic string, _ []byte, _ func(error)) error {
+func (c *subscriber) Send(topic string, _ []byte, _ *layout.Receipt) error {
 	if !slices.ContainsFunc(c.filters, func(f string) bool { return layout.Matches(f, topic) }) {
 		return layout.ErrNotSubscribed
 	}
@@ -156,15 +156,15 @@ func TestACommandToAnotherTopicDoesNotHoldUpTheOthers(t *testing.T) {
 		t.Fatal("who subscribes to the topic of one command gets none")
 	}
 	var failed error
-	settled := func(err error) { failed = err }
-	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "Dimmer"}, settled); err != nil || !errors.Is(failed, layout.ErrNotSubscribed) {
+	receipt := &layout.Receipt{Settled: func(err error) { failed = err }}
+	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "Dimmer"}, receipt); err != nil || !errors.Is(failed, layout.ErrNotSubscribed) {
 		t.Errorf("a command to another topic: %v, settled with %v", err, failed)
 	}
-	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "POWER"}, settled); err != nil || !slices.Equal(c.sent, []string{"cmnd/plug/POWER"}) {
+	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "POWER"}, receipt); err != nil || !slices.Equal(c.sent, []string{"cmnd/plug/POWER"}) {
 		t.Errorf("the next: %v, sent %v", err, c.sent)
 	}
 	c.filters = nil
-	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "POWER"}, settled); !errors.Is(err, layout.ErrNotSubscribed) {
+	if err := l.send(c, d, &entity.Command{Entity: "plug", Name: "POWER"}, receipt); !errors.Is(err, layout.ErrNotSubscribed) {
 		t.Errorf("without a subscription: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestAfterATemplateIsReplacedCommandsGoToNoOtherDevice(t *testing.T) {
 	if _, err := l.book.Put(t.Context(), "0", parse(t, `{"topic":"{house}/{id}","entity":"{house}-{id}","members":"*","commands":[{"topic":"{house}/{id}/set"}]}`), entity.IfAny); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.send(c, d, &entity.Command{Entity: "a", Name: "x"}, func(error) {}); !errors.Is(err, errNoTemplate) || len(c.sent) != 0 {
+	if err := l.send(c, d, &entity.Command{Entity: "a", Name: "x"}, &layout.Receipt{Settled: func(error) {}}); !errors.Is(err, errNoTemplate) || len(c.sent) != 0 {
 		t.Errorf("sent %v, %v", c.sent, err)
 	}
 	if l.receivers.count != 0 {

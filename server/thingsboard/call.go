@@ -24,8 +24,8 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 	if receiving == nil {
 		return
 	}
-	err := receiving.Begin(l.host, c, id, func(command *entity.Command, settled func(error)) error {
-		return l.sendCall(c, command, settled)
+	err := receiving.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+		return l.sendCall(c, command, receipt)
 	})
 	if err != nil {
 		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
@@ -33,21 +33,21 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 }
 
 // sendCall sends a command to a device on the topic to which the client subscribes.
-func (l *Layout) sendCall(c layout.Client, command *entity.Command, settled func(error)) error {
+func (l *Layout) sendCall(c layout.Client, command *entity.Command, receipt *layout.Receipt) error {
 	number, body := layout.NumberOf(command), callBody(command)
 	if command.Entity == c.Self() {
 		topic := strconv.FormatInt(number, 10)
 		text := append(append([]byte{'{'}, body...), '}')
-		err := c.Send(callTopic+topic, text, settled)
+		err := c.Send(callTopic+topic, text, receipt)
 		if errors.Is(err, layout.ErrNotSubscribed) {
-			err = c.Send(shortCallTopic+topic, text, settled)
+			err = c.Send(shortCallTopic+topic, text, receipt)
 		}
 		if !errors.Is(err, layout.ErrNotSubscribed) {
 			return err
 		}
 	}
 	text := append(value.AppendQuoted([]byte(`{"device":`), command.Entity), fmt.Sprintf(`,"data":{"id":%d,`, number)...)
-	return c.Send(gatewayCalls, append(append(text, body...), "}}"...), settled)
+	return c.Send(gatewayCalls, append(append(text, body...), "}}"...), receipt)
 }
 
 // AppendCall appends a command as a device that asks over HTTP gets it.
