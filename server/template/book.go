@@ -15,13 +15,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// ErrTooMany is returned where there are MaxTemplates templates.
+// ErrTooMany is returned by Put if there are already MaxTemplates templates.
 var ErrTooMany = errors.New("too many templates")
 
-// kindTemplate is the kind of the documents of templates.
+// kindTemplate is the kind of the templates' documents.
 const kindTemplate = "template"
 
-// Docs is what a Book needs of the store. entity.Runtime is one.
+// Docs is the part of the store that a Book needs. An entity.Runtime implements it.
 type Docs interface {
 	Docs(ctx context.Context, kind string) ([]entity.Doc, error)
 	PutDoc(ctx context.Context, kind, id string, body []byte, condition string) (entity.Doc, error)
@@ -34,25 +34,26 @@ type Stored struct {
 	ETag    string
 	Updated int64 // milliseconds since the epoch
 	Template
-	// Problem is why it is not in force, "" where it is.
+	// Problem says why the template is not in force; "" if it is.
 	Problem string
 }
 
-// Book has the templates that are in force. Its methods may be called concurrently. Make it with Open.
+// Book holds the templates of a server. Create one with Open. Its methods may be called
+// concurrently.
 type Book struct {
 	docs  Docs
 	log   *slog.Logger
 	taken []Taken
 
-	editing sync.Mutex          // held while templates are changed
-	stored  map[string]Stored   // guarded by reading
-	reading sync.RWMutex        // for stored
-	set     atomic.Pointer[set] // those in force
-	now     func() time.Time    // a test's clock
+	editing sync.Mutex        // held while templates are changed
+	stored  map[string]Stored // guarded by reading
+	reading sync.RWMutex
+	set     atomic.Pointer[set] // the templates in force
+	now     func() time.Time    // replaced in tests
 }
 
-// Open reads the templates from the store. One that can no longer be used is logged and kept, but not
-// in force. taken are topics that no template can have.
+// Open reads the templates from the store. It logs those that can no longer be used and keeps them,
+// but not in force. taken lists the topics that no template may use.
 func Open(ctx context.Context, docs Docs, log *slog.Logger, taken []Taken) (*Book, error) {
 	b := &Book{docs: docs, log: log, taken: taken, now: time.Now}
 	b.editing.Lock()
@@ -85,7 +86,7 @@ func (b *Book) load(ctx context.Context) error {
 	return nil
 }
 
-// restore puts a template in force that was before.
+// restore puts a stored template in force again.
 func (b *Book) restore(into *set, name string, t *Template) error {
 	c, err := t.compile(name)
 	if err != nil {
@@ -129,10 +130,10 @@ func (b *Book) Get(name string) (Stored, error) {
 	return s, nil
 }
 
-// Put puts a template in force in the place of the one of that name, if condition holds for that: see
-// entity.Runtime.PutDoc. It returns when that is durable; the next message finds it. The error is an
-// *Error for a mistake in the template, and wraps ErrTaken where something else has its topics,
-// ErrTooMany, or an error of PutDoc.
+// Put stores a template under a name and puts it in force, if condition holds for the template that
+// had the name: see entity.Runtime.PutDoc. It returns when the template is durable; it applies from
+// the next message on. The error is an *Error for a mistake in the template; it wraps ErrTaken if
+// another owner has its topics, ErrTooMany, or an error of PutDoc.
 func (b *Book) Put(ctx context.Context, name string, t *Template, condition string) (Stored, error) {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -159,7 +160,7 @@ func (b *Book) Put(ctx context.Context, name string, t *Template, condition stri
 	return s, nil
 }
 
-// with returns the templates in force with one more.
+// with returns the templates in force plus one more.
 func (b *Book) with(name string, t *Template) (*set, error) {
 	c, err := t.compile(name)
 	if err != nil {
@@ -172,7 +173,7 @@ func (b *Book) with(name string, t *Template) (*set, error) {
 	return newSet(append(list, c), b.taken)
 }
 
-// others returns the templates in force but one.
+// others returns the templates in force except one.
 func (b *Book) others(name string) (list []*compiled) {
 	s := b.set.Load()
 	for _, other := range slices.Sorted(maps.Keys(s.byName)) {
@@ -189,7 +190,7 @@ func (b *Book) copied() map[string]Stored {
 	return maps.Clone(b.stored)
 }
 
-// failed reads the templates again where it is not known what the store has after an error.
+// failed reads the templates again after an error that leaves unknown what the store holds.
 func (b *Book) failed(ctx context.Context, err error) error {
 	if errors.Is(err, entity.ErrConflict) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) {
 		return err
@@ -200,15 +201,15 @@ func (b *Book) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// Delete takes a template out of force and removes it, under the conditions of Put. It returns
-// entity.ErrNotFound where there is none.
+// Delete removes a template, under the same conditions as Put. It returns entity.ErrNotFound if
+// there is none.
 func (b *Book) Delete(ctx context.Context, name, condition string) error {
 	b.editing.Lock()
 	defer b.editing.Unlock()
 	if err := b.docs.DeleteDoc(ctx, kindTemplate, name, condition); err != nil {
 		return b.failed(ctx, err)
 	}
-	err := b.load(context.WithoutCancel(ctx)) // one that it kept out of force may be used now
+	err := b.load(context.WithoutCancel(ctx)) // a template that conflicted with it may be in force now
 	if err == nil {
 		return nil
 	}
@@ -220,7 +221,7 @@ func (b *Book) Delete(ctx context.Context, name, condition string) error {
 	return err
 }
 
-// Trial is a template that is tried beside those in force. It does not change.
+// Trial tests a template beside those in force. It is immutable.
 type Trial struct {
 	set  *set
 	name string
@@ -228,8 +229,8 @@ type Trial struct {
 	now  func() time.Time
 }
 
-// NewTrial returns a template to be tried in the place of the one of a name, "" for a new one. Nothing is kept. The
-// error is one of Put.
+// NewTrial returns a trial of a template that would replace the one with the given name; name is ""
+// for a new template. Nothing is stored. The errors are those of Put.
 func (b *Book) NewTrial(name string, t *Template) (*Trial, error) {
 	b.editing.Lock()
 	defer b.editing.Unlock()
@@ -240,7 +241,7 @@ func (b *Book) NewTrial(name string, t *Template) (*Trial, error) {
 	return &Trial{next, name, t, b.now}, nil
 }
 
-// use returns what of the template takes a topic.
+// use returns the use of a topic by the template.
 func (t *Trial) use(topic string) (*use, []string, error) {
 	u, levels := t.set.find(topic)
 	switch {
@@ -255,8 +256,8 @@ func (t *Trial) use(topic string) (*use, []string, error) {
 	}
 }
 
-// Read returns what becomes of a message. The error says why it would be refused: an *Error where the
-// template has a part in that, and otherwise one that wraps entity.ErrInvalid.
+// Read returns the outcome of a message. The error says why the message would be refused: it is an
+// *Error if the template is involved, and otherwise wraps entity.ErrInvalid.
 func (t *Trial) Read(topic string, payload []byte) (*Outcome, error) {
 	u, levels, err := t.use(topic)
 	if err != nil {
@@ -265,7 +266,7 @@ func (t *Trial) Read(topic string, payload []byte) (*Outcome, error) {
 	return u.template.read(levels, payload, t.now())
 }
 
-// Send returns the message with a command, of the entity that a topic is about. request is JSON, or
+// Send returns the message for a command to the entity that a topic is about. request is JSON, or
 // empty for none.
 func (t *Trial) Send(topic, name string, request []byte) (Sent, error) {
 	u, levels, err := t.use(topic)

@@ -13,32 +13,33 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Placeholders of commands, beside those of the entity's id.
+// Placeholders of commands, besides those of the entity's id.
 const (
 	requestName = "request"
 	commandName = "command"
 	numberName  = "number"
 )
 
-// maxCommandPayload bounds the payload of a Command as it is written. A message has no more than entity.MaxPayloadBytes.
+// maxCommandPayload bounds Command.Payload in a template. Once filled in, a message has at most
+// entity.MaxPayloadBytes.
 const maxCommandPayload = 4 << 10
 
-// route is a way in which commands go out.
+// route is a compiled Command.
 type route struct {
-	name    string // "" for any
+	name    string // "" for any command
 	topic   pattern
 	to      text
-	payload any // of encoding/json, with placeholders in its strings; nil is the request
+	payload any // decoded by encoding/json, with placeholders in its strings; nil means the request
 	text    bool
 	answer  *answer
 }
 
-// answer is what ends a command of a route.
+// answer is a compiled Answer.
 type answer struct {
 	topic                 pattern
 	number, result, error *expression
 	named                 bool
-	// shape is that of the topic.
+	// The shape of topic.
 	shape string
 }
 
@@ -128,7 +129,7 @@ func (s *Answer) compile(c *compiled, member string) (a *answer, err error) {
 	return a, nil
 }
 
-// checkPlaceholders checks the strings of a payload, and the names of its members.
+// checkPlaceholders checks the strings of a payload and the names of its members.
 func checkPlaceholders(payload any, names []string) error {
 	switch p := payload.(type) {
 	case string:
@@ -153,7 +154,7 @@ func checkPlaceholders(payload any, names []string) error {
 	return nil
 }
 
-// routeOf returns the way in which a command goes out, nil for none.
+// routeOf returns the route for a command, or nil.
 func (c *compiled) routeOf(name string) *route {
 	var others *route
 	for i := range c.commands {
@@ -167,13 +168,13 @@ func (c *compiled) routeOf(name string) *route {
 	return others
 }
 
-// Sent is a message with a command.
+// Sent is the message for a command.
 type Sent struct {
 	Topic   string
 	Payload []byte
 }
 
-// render makes the message of a command. b are the placeholders of the entity.
+// render returns the message for a command. b binds the placeholders of the entity.
 func (r *route) render(command *entity.Command, number int64, b bindings) (m Sent, err error) {
 	filled := bindings{commandName: command.Name, numberName: strconv.FormatInt(number, 10), requestName: plain(command.Request)}
 	maps.Copy(filled, b)
@@ -194,7 +195,7 @@ func (r *route) render(command *entity.Command, number int64, b bindings) (m Sen
 	return m, nil
 }
 
-// plain is a value as a text: a string without its quotes.
+// plain returns a value as text: strings without quotes.
 func plain(v value.Value) string {
 	switch v.Kind() {
 	case 0:
@@ -211,12 +212,12 @@ type filler struct {
 	request value.Value
 	number  int64
 	texts   bindings
-	spent   int // bytes that were filled in; beyond entity.MaxPayloadBytes no more are
+	spent   int // bytes filled in; beyond entity.MaxPayloadBytes, filling stops
 }
 
-// text fills in the placeholders of a text.
+// text fills in the placeholders of a string.
 func (f *filler) text(s string) string {
-	t, _ := parseText(s, slices.Collect(maps.Keys(f.texts))) // it was checked
+	t, _ := parseText(s, slices.Collect(maps.Keys(f.texts))) // it was checked when the template was compiled
 	var size int
 	for _, p := range t.parts {
 		size += len(f.texts[p.name])
@@ -259,8 +260,8 @@ func (f *filler) append(dst []byte, payload any) []byte {
 	}
 }
 
-// appendObject appends an object, whose members are in the order of their names. A member that is the request is left
-// out where there is none.
+// appendObject appends an object, with its members sorted by name. It omits a member that is the
+// request if the command has none.
 func (f *filler) appendObject(dst []byte, object map[string]any) []byte {
 	names := make([]string, 0, len(object))
 	for name, member := range object {

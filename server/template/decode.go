@@ -16,22 +16,24 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Outcome is what a template makes of a message.
+// Outcome is the result of applying a template to a message.
 type Outcome struct {
-	// Entity is the id of the entity; Type is its type, if the message makes it.
+	// Entity is the id of the entity. Type is the type to create it with if it does not exist, ""
+	// for none.
 	Entity, Type string
 	Into         Into
-	// Values is a JSON object of what the message has, nil where it is dropped.
+	// Values is a JSON object with the values of the message; nil if it is dropped.
 	Values []byte
-	// TS is the time of the values in milliseconds, where the message says it: Timed.
+	// TS is the time of the values in milliseconds since the epoch. Timed reports whether the
+	// message contains it.
 	TS    int64
 	Timed bool
 
 	readings []entity.Reading
 }
 
-// read makes of a message what the template says. Its errors wrap entity.ErrInvalid, and name the member of the
-// template or what is wrong with the payload.
+// read applies the template to a message. Its errors wrap entity.ErrInvalid, and name the member of
+// the template or the fault of the payload.
 func (c *compiled) read(levels []string, payload []byte, now time.Time) (*Outcome, error) {
 	b := c.topic.bind(levels)
 	o := &Outcome{Into: c.into, Type: c.typeID}
@@ -70,10 +72,10 @@ func (c *compiled) read(levels []string, payload []byte, now time.Time) (*Outcom
 	return o, nil
 }
 
-// failed is an error of an expression.
+// failed returns the error of an expression in a member of the template.
 func failed(member string, err error) error { return &Error{In: member, Text: err.Error()} }
 
-// parse reads a payload as what the template says it is.
+// parse parses a payload in the format that the template names.
 func (c *compiled) parse(payload []byte) (*document, error) {
 	if len(payload) > MaxPayloadBytes {
 		return nil, &entity.PayloadError{Cause: entity.CauseTooLarge, Detail: fmt.Sprintf("%d bytes; a template takes at most %d", len(payload), MaxPayloadBytes)}
@@ -87,8 +89,8 @@ func (c *compiled) parse(payload []byte) (*document, error) {
 	return parseJSON(payload)
 }
 
-// parsePlain reads a payload that is one value: what JSON has for a number, true or false, a string in quotes, or a
-// text as it is.
+// parsePlain parses a payload that is a single value: a JSON number, true or false, a string in
+// quotes, or any other text as it is.
 func parsePlain(payload []byte) (*document, error) {
 	trimmed := strings.TrimSpace(string(payload))
 	if trimmed == "" {
@@ -121,7 +123,7 @@ func parseJSON(payload []byte) (*document, error) {
 	return d, nil
 }
 
-// deeper reports whether valid JSON is nested more than so deep.
+// deeper reports whether valid JSON is nested more than most levels deep.
 func deeper(text string, most int) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -142,7 +144,7 @@ func deeper(text string, most int) bool {
 	return false
 }
 
-// collector gathers the values of a message as a JSON object.
+// collector builds a JSON object of values.
 type collector struct {
 	text []byte
 	seen map[string]bool
@@ -173,7 +175,7 @@ func (c *compiled) collect(d *document, b bindings) ([]byte, error) {
 			return nil, failed("values."+key, err)
 		}
 		if v.IsZero() {
-			continue // the message does not have it
+			continue // the message does not contain it
 		}
 		if g.seen[key] {
 			return nil, &entity.PayloadError{Cause: entity.CauseDuplicate, Detail: fmt.Sprintf("the key %.64q comes twice", key)}
@@ -200,14 +202,15 @@ func (c *compiled) collect(d *document, b bindings) ([]byte, error) {
 	return append(g.text, '}'), nil
 }
 
-// take takes the members of an object, whose keys begin with prefix. own are the keys that came of members.
+// take adds the members of an object, with prefix before their keys. Keys in own are skipped,
+// because the template's values set them.
 func (c *compiled) take(g *collector, own map[string]bool, prefix, object string) error {
 	for name, text := range value.Members(object) {
 		if text == "null" {
 			continue
 		}
 		key := prefix + name
-		if len(key) > entity.MaxKeyBytes { // what is in it would repeat it
+		if len(key) > entity.MaxKeyBytes { // nested keys would be longer still
 			return entity.CheckKey(key)
 		}
 		if key == c.timeKey {
@@ -224,7 +227,7 @@ func (c *compiled) take(g *collector, own map[string]bool, prefix, object string
 		}
 		own[key] = true
 		if g.seen[key] {
-			continue // values has it
+			continue // set by the template's values
 		}
 		if err := g.add(key, text); err != nil {
 			return err
@@ -233,7 +236,7 @@ func (c *compiled) take(g *collector, own map[string]bool, prefix, object string
 	return nil
 }
 
-// stamp finds the time of the values.
+// stamp sets the time of the values.
 func (c *compiled) stamp(o *Outcome, d *document) error {
 	if c.time == nil {
 		return nil
@@ -252,10 +255,10 @@ func (c *compiled) stamp(o *Outcome, d *document) error {
 	return nil
 }
 
-// isoForms are the forms of a time of iso.
+// isoForms are the layouts accepted for the unit iso.
 var isoForms = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"}
 
-// millis returns a time in milliseconds.
+// millis returns a time in milliseconds since the epoch.
 func (c *compiled) millis(v value.Value) (int64, error) {
 	wrong := func(want string) error {
 		return &entity.PayloadError{Cause: entity.CauseTime, Detail: fmt.Sprintf("the time must be %s, not %.64s", want, v)}
@@ -263,7 +266,7 @@ func (c *compiled) millis(v value.Value) (int64, error) {
 	if c.unit == "iso" {
 		for i, form := range isoForms {
 			if i > 0 && !c.zoned {
-				break // nobody has said whose time it is
+				break // without a zone, only RFC 3339 is unambiguous
 			}
 			if at, err := time.ParseInLocation(form, v.Text(), c.zone); err == nil && v.Kind() == value.KindString {
 				return bounded(float64(at.UnixMilli()), wrong("of the years 1970 to 9999"))
@@ -289,7 +292,7 @@ func (c *compiled) millis(v value.Value) (int64, error) {
 	return bounded(math.Round(n), wrong(fmt.Sprintf("a number in %s of the years 1970 to 9999", c.unit)))
 }
 
-// bounded returns a time that there can be, or the error.
+// bounded returns ms, or err if it is outside the permitted range.
 func bounded(ms float64, err error) (int64, error) {
 	if ms < float64(entity.MinTS) || ms > float64(entity.MaxTS) {
 		return 0, err
@@ -297,7 +300,7 @@ func bounded(ms float64, err error) (int64, error) {
 	return int64(ms), nil
 }
 
-// check has the values judged as those of a message in the server's own form.
+// check validates the values as it would those of a message in the server's own format.
 func (o *Outcome) check(now time.Time) (err error) {
 	ts := now.UnixMilli()
 	if o.Timed {
@@ -312,7 +315,7 @@ func (o *Outcome) check(now time.Time) (err error) {
 	return nil
 }
 
-// message is the payload of the values in the server's own form.
+// message returns the values as a payload in the server's own format.
 func (o *Outcome) message() []byte {
 	ambiguous := slices.ContainsFunc(o.readings[0].Values, func(s entity.Sample) bool { return s.Key == "ts" || s.Key == "values" || s.Key == "seq" })
 	if !o.Timed && !ambiguous {

@@ -13,14 +13,14 @@ import (
 
 // Error is a mistake in a template. It wraps entity.ErrInvalid, or ErrTaken.
 type Error struct {
-	// In is the member of the template: values.power, commands[0].topic.
+	// In names the member of the template, such as values.power or commands[0].topic.
 	In string
-	// Offset and Column are the place in an expression, in bytes from 0 and in characters from 1;
-	// a Column of 0 is none.
+	// Offset and Column are the position in an expression, in bytes from 0 and in characters from
+	// 1. A Column of 0 means that there is none.
 	Offset, Column int
-	Text           string // what is wrong there, and what must be
+	Text           string // what is wrong, and what is expected
 
-	taken bool // somebody else has the topic
+	taken bool // another owner has the topic
 }
 
 // Error returns "values.power: column 7: expected a value after '+', found the end".
@@ -31,7 +31,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: column %d: %s", e.In, e.Column, e.Text)
 }
 
-// Unwrap returns entity.ErrInvalid, or ErrTaken for a topic that something else has.
+// Unwrap returns ErrTaken for a topic that another owner has, and otherwise entity.ErrInvalid.
 func (e *Error) Unwrap() error {
 	if e.taken {
 		return ErrTaken
@@ -39,7 +39,7 @@ func (e *Error) Unwrap() error {
 	return entity.ErrInvalid
 }
 
-// in makes an error one about a member of a template.
+// in returns an error about a member of a template.
 func in(member string, err error) error {
 	if at, ok := errors.AsType[*filter.Error](err); ok {
 		return &Error{In: member, Offset: at.Offset, Column: at.Column, Text: at.Text}
@@ -47,14 +47,14 @@ func in(member string, err error) error {
 	return &Error{In: member, Text: strings.TrimPrefix(err.Error(), entity.ErrInvalid.Error()+": ")}
 }
 
-// expression is a computation over a payload. Its paths are members of a JSON payload; a name of
-// digits is an element of an array.
+// expression is an expression over a payload. Its paths are members of a JSON payload; digits index
+// an array.
 type expression struct {
 	*filter.Expression
 	paths [][]string // by slot
 }
 
-// compile reads an expression. names are those that it may begin with; nil for any.
+// compile compiles an expression. Paths must begin with one of names; nil allows any.
 func compile(source string, names []string) (*expression, error) {
 	if len(source) > MaxExpressionBytes {
 		return nil, fmt.Errorf("%w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxExpressionBytes, len(source))
@@ -85,40 +85,40 @@ func compile(source string, names []string) (*expression, error) {
 	return x, nil
 }
 
-// of computes the expression of a payload. The zero Value is none: something that it needs is not
-// there.
+// of evaluates the expression on a payload. It returns the zero Value if a path that it needs is
+// missing.
 func (x *expression) of(d *document) (value.Value, error) {
 	return x.Value(&view{d, x.paths}, &filter.Env{})
 }
 
-// view is a payload, as expressions see it.
+// view presents a payload to expressions.
 type view struct {
 	document *document
 	paths    [][]string
 }
 
-// Lookup returns what is at a path.
+// Lookup returns the value at a path.
 func (v *view) Lookup(p *filter.Path) (value.Value, bool) { return v.document.at(v.paths[p.Slot]) }
 
-// Time returns no time: a payload has none of its parts.
+// Time returns false: the parts of a payload have no times.
 func (v *view) Time(*filter.Path) (int64, bool) { return 0, false }
 
-// Is reports that a payload has no type.
+// Is returns false: a payload has no type.
 func (v *view) Is(string) bool { return false }
 
-// Related reports that a payload has no relations.
+// Related returns false: a payload has no relations.
 func (v *view) Related(*filter.Relation, *filter.Env) bool { return false }
 
-// document is a payload.
+// document is a parsed payload.
 type document struct {
-	json string // valid, without insignificant white space; "" where the payload is a text
+	json string // valid, without insignificant white space; "" if the payload is text
 	text value.Value
 }
 
-// textName is the name of a payload that is a text.
+// textName is the path of the value of a text payload.
 const textName = "value"
 
-// at returns what is at a path.
+// at returns the value at a path.
 func (d *document) at(path []string) (value.Value, bool) {
 	if d.json == "" {
 		if len(path) != 1 || path[0] != textName {
@@ -133,7 +133,7 @@ func (d *document) at(path []string) (value.Value, bool) {
 	return value.FromJSON(found)
 }
 
-// find returns the text at a path in JSON.
+// find returns the JSON at a path in text.
 func find(text string, path []string) (string, bool) {
 	for _, name := range path {
 		var ok bool

@@ -2,9 +2,10 @@ package template
 
 import "strings"
 
-// filterLevels returns the levels of an MQTT filter, nil for one that is too long to cover a topic of a template.
+// filterLevels returns the levels of an MQTT filter, or nil if it is too long to match a topic of a
+// template.
 func filterLevels(filter string) []string {
-	if len(filter) > MaxTopicBytes+MaxLevels || strings.Count(filter, "/") > MaxLevels { // each + may stand for a level of no bytes, and /# for none
+	if len(filter) > MaxTopicBytes+MaxLevels || strings.Count(filter, "/") > MaxLevels { // a + may match an empty level, and /# none
 		return nil
 	}
 	return strings.Split(filter, "/")
@@ -18,7 +19,8 @@ func splitFilters(filters []string) [][]string {
 	return list
 }
 
-// coveredBy is that of the route's topic, for a filter that covers commands with the name of the route.
+// coveredBy is pattern.coveredBy of the route's topic, restricted to filters that match commands
+// with the name of the route.
 func (r *route) coveredBy(filter []string) (known bindings, ok bool) {
 	known, ok = r.topic.coveredBy(filter)
 	if name, has := known[commandName]; has && r.name != "" && name != r.name {
@@ -27,15 +29,15 @@ func (r *route) coveredBy(filter []string) (known bindings, ok bool) {
 	return known, ok
 }
 
-// interest is what a client subscribes to of the commands of a template.
+// interest says for which entities a client subscribes to the commands of a template.
 type interest struct {
-	names []string        // the placeholders of the entity
-	all   bool            // the commands of all entities
-	whole map[string]bool // those of one entity, by what its placeholders stand for
-	parts []bindings      // those of entities some of whose placeholders stand for this
+	names []string        // the placeholders in the entity's id
+	all   bool            // all entities
+	whole map[string]bool // single entities, by key
+	parts []bindings      // entities whose bindings include one of these
 }
 
-// interest returns what filters cover of the commands of the template.
+// interest returns the entities for whose commands of the template filters subscribe.
 func (c *compiled) interest(filters [][]string) *interest {
 	i := &interest{names: c.entity.names(), whole: map[string]bool{}}
 	for _, filter := range filters {
@@ -65,7 +67,7 @@ func (i *interest) add(known bindings) {
 	}
 }
 
-// key is what the placeholders stand for as one text: levels of topics have no slash.
+// key joins the bindings of the id's placeholders. Levels contain no slash.
 func (i *interest) key(own bindings) string {
 	texts := make([]string, len(i.names))
 	for n, name := range i.names {
@@ -74,7 +76,7 @@ func (i *interest) key(own bindings) string {
 	return strings.Join(texts, "/")
 }
 
-// has reports whether the commands of the entity are among them whose placeholders stand for own.
+// has reports whether the entity with the bindings own is included.
 func (i *interest) has(own bindings) bool {
 	if i.all || i.whole[i.key(own)] {
 		return true
@@ -87,7 +89,7 @@ func (i *interest) has(own bindings) bool {
 	return false
 }
 
-// within reports whether other has all of b.
+// within reports whether other contains all of b.
 func (b bindings) within(other bindings) bool {
 	for name, text := range b {
 		if other[name] != text {

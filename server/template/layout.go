@@ -13,7 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// Layout is the layout of the topics that templates have. Make it with NewLayout.
+// Layout is the layout of the topics of templates. Create one with NewLayout.
 type Layout struct {
 	book      *Book
 	host      *layout.Host
@@ -22,16 +22,16 @@ type Layout struct {
 
 var _ layout.Taker = (*Layout)(nil)
 
-// NewLayout returns the layout of a book.
+// NewLayout returns the layout of the templates in b.
 func NewLayout(b *Book) *Layout { return &Layout{book: b} }
 
-// Prefixes are none: templates name the topics.
+// Prefixes returns nil: templates name the topics.
 func (l *Layout) Prefixes() []string { return nil }
 
-// Takes reports whether a template has a topic, or sends commands to topics that a filter covers.
+// Takes reports whether a template uses a topic, or sends commands to topics that a filter matches.
 func (l *Layout) Takes(name string) bool {
 	s := l.book.set.Load()
-	if !strings.ContainsAny(name, "+#") { // a topic of a command is found as well
+	if !strings.ContainsAny(name, "+#") { // finds topics of commands too
 		u, _ := s.find(name)
 		return u != nil
 	}
@@ -45,7 +45,7 @@ func (l *Layout) Start(h *layout.Host) {
 	l.receivers.start()
 }
 
-// About says which entity a topic is about. Those who may read it get what is published.
+// About returns the entity that a topic is about. Whoever may read it receives what is published.
 func (l *Layout) About(topic string) (id string, to layout.Audience) {
 	u, levels := l.book.set.Load().find(topic)
 	if u == nil {
@@ -54,12 +54,13 @@ func (l *Layout) About(topic string) (id string, to layout.Audience) {
 	return u.entity(levels), layout.Readers
 }
 
-// entity is the id of the entity that a topic is about, "" for none.
+// entity returns the id of the entity that a topic is about, or "".
 func (u *use) entity(levels []string) string { return u.template.entity.fill(u.topic.bind(levels)) }
 
 var errTopic = fmt.Errorf("%w: no template has it any more", refusal.ErrTopic)
 
-// Receive takes a message of a device, its answer to a command, or a command of another client.
+// Receive handles a message of a device, its answer to a command, or a command that another client
+// publishes.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
 	u, levels := l.book.set.Load().find(m.Topic)
 	if u == nil {
@@ -75,7 +76,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	}
 }
 
-// passOn lets a command of another client through to those who subscribe.
+// passOn forwards a command that a client publishes to the subscribers.
 func (l *Layout) passOn(c layout.Client, u *use, levels []string, m *layout.Message, done func(error)) error {
 	id := u.entity(levels)
 	if err := entity.CheckID(id); err != nil {
@@ -89,8 +90,8 @@ func (l *Layout) passOn(c layout.Client, u *use, levels []string, m *layout.Mess
 	return nil
 }
 
-// mayReport returns nil if a client may send messages about what a topic is about. For one about no entity it
-// must have the role of a device for some.
+// mayReport returns nil if a client may publish to a topic. If the topic is about no entity, the
+// client must have the role Device for some entity.
 func mayReport(c layout.Client, u *use, id string) error {
 	if len(u.template.entity.parts) == 0 {
 		if !c.Who().MaySome(access.Report) {
@@ -104,13 +105,13 @@ func mayReport(c layout.Client, u *use, id string) error {
 	return c.May(access.Report, id)
 }
 
-// take takes values of a device.
+// take stores the values of a message.
 func (l *Layout) take(c layout.Client, u *use, levels []string, m *layout.Message, done func(error)) error {
 	id := u.entity(levels)
 	if err := mayReport(c, u, id); err != nil {
 		return err
 	}
-	if m.Clears { // nothing is retained, and it has no values
+	if m.Clears { // an empty retained message has no values
 		done(nil)
 		return nil
 	}
@@ -149,7 +150,7 @@ func (l *Layout) take(c layout.Client, u *use, levels []string, m *layout.Messag
 	})
 }
 
-// make makes the entity of a message whose template has a type, if there is none.
+// make creates the entity of a message if it does not exist and the template has a type.
 func (l *Layout) make(o *Outcome) error {
 	if o.Type == "" {
 		return nil
@@ -159,11 +160,11 @@ func (l *Layout) make(o *Outcome) error {
 		return err
 	}
 	_, err = l.host.Runtime.Edit(l.host.Running, o.Entity, entity.Edits{If: entity.IfNone, Type: &o.Type})
-	if errors.Is(err, entity.ErrConflict) { // somebody was faster
+	if errors.Is(err, entity.ErrConflict) { // it was created concurrently
 		return nil
 	}
 	return err
 }
 
-// Edited has nothing to do: templates send commands, and no documents.
+// Edited does nothing: templates send commands, not documents.
 func (l *Layout) Edited(context.Context, *entity.Change) {}

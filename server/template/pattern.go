@@ -8,22 +8,22 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// pattern is a topic with placeholders, each of which stands for one level.
+// pattern is a topic with placeholders, each of which matches one level.
 type pattern struct {
 	levels []level
 }
 
-// level is a level of a pattern: a text, or the name of a placeholder. A placeholder whose name
-// is "" is for any level of which nothing is needed.
+// level is a level of a pattern: text, or a placeholder. A placeholder without a name matches any
+// level and binds nothing.
 type level struct {
 	text, name  string
 	placeholder bool
 }
 
-// anyLevel is how a pattern writes a level of which nothing is needed.
+// anyLevel is a placeholder without a name in a template's topic.
 const anyLevel = "+"
 
-// parsePattern reads a topic of a template. The error continues the name of its member.
+// parsePattern parses a topic of a template. Its errors continue the name of the member.
 func parsePattern(text string) (pattern, error) {
 	var p pattern
 	if text == "" || len(text) > MaxTopicBytes {
@@ -65,7 +65,7 @@ func parseLevel(part string) (level, error) {
 	return level{text: part}, nil
 }
 
-// isPlaceholder reports whether a text is the name of a placeholder.
+// isPlaceholder reports whether name is a valid name of a placeholder.
 func isPlaceholder(name string) bool {
 	if name == "" || len(name) > maxPlaceholderBytes {
 		return false
@@ -88,8 +88,8 @@ func (p *pattern) names() (list []string) {
 	return list
 }
 
-// shape is the pattern without the names of its placeholders: of two patterns with one shape each
-// takes the topics of the other.
+// shape returns the pattern with all placeholders as +. Patterns of the same shape match the same
+// topics.
 func (p *pattern) shape() string {
 	parts := make([]string, len(p.levels))
 	for i, l := range p.levels {
@@ -101,10 +101,10 @@ func (p *pattern) shape() string {
 	return strings.Join(parts, "/")
 }
 
-// bindings are what the placeholders of a pattern stand for.
+// bindings maps the names of placeholders to what they match.
 type bindings map[string]string
 
-// bind returns what the placeholders stand for in a topic that the pattern takes.
+// bind returns the bindings for a topic that the pattern matches.
 func (p *pattern) bind(levels []string) bindings {
 	b := bindings{}
 	for i, l := range p.levels {
@@ -115,8 +115,8 @@ func (p *pattern) bind(levels []string) bindings {
 	return b
 }
 
-// coveredBy reports whether an MQTT filter, by its levels, covers topics of the pattern, and what the
-// placeholders stand for that the filter has without a wildcard.
+// coveredBy reports whether an MQTT filter matches topics of the pattern, and returns the bindings
+// of the placeholders that the filter spells out.
 func (p *pattern) coveredBy(filter []string) (known bindings, ok bool) {
 	if !p.isCoveredBy(filter) {
 		return nil, false
@@ -130,7 +130,7 @@ func (p *pattern) coveredBy(filter []string) (known bindings, ok bool) {
 	return known, true
 }
 
-// isCoveredBy is coveredBy without what the placeholders stand for.
+// isCoveredBy is coveredBy without the bindings.
 func (p *pattern) isCoveredBy(filter []string) bool {
 	for i, part := range filter {
 		switch {
@@ -145,7 +145,8 @@ func (p *pattern) isCoveredBy(filter []string) bool {
 	return len(filter) == len(p.levels)
 }
 
-// spelledBy reports whether a filter that covers the pattern has its texts, and no wildcard in the place of one.
+// spelledBy reports whether a filter that covers the pattern spells out all of its texts, without a
+// wildcard for any.
 func (p *pattern) spelledBy(filter []string) bool {
 	for i, l := range p.levels {
 		if !l.placeholder && (i >= len(filter) || filter[i] != l.text) {
@@ -155,15 +156,16 @@ func (p *pattern) spelledBy(filter []string) bool {
 	return true
 }
 
-// text is a text with placeholders in it: an id, a key, a topic to send to.
+// text is a string with placeholders: an id, a key, or a topic to send to.
 type text struct{ parts []part }
 
-// part is a text, or a placeholder of a text.
+// part is literal text, or a placeholder.
 type part struct {
 	text, name string
 }
 
-// parseText reads a text with placeholders, which must be among names. The error continues the name of its member.
+// parseText parses a string whose placeholders must be among names. Its errors continue the name of
+// the member.
 func parseText(s string, names []string) (text, error) {
 	var t text
 	for s != "" {
@@ -188,7 +190,7 @@ func parseText(s string, names []string) (text, error) {
 	return t, nil
 }
 
-// fill returns the text with what its placeholders stand for.
+// fill returns the text with its placeholders replaced.
 func (t *text) fill(b bindings) string {
 	if len(t.parts) == 1 && t.parts[0].name == "" {
 		return t.parts[0].text
@@ -204,7 +206,7 @@ func (t *text) fill(b bindings) string {
 	return s.String()
 }
 
-// names returns the placeholders of the text.
+// names returns the distinct placeholders of the text.
 func (t *text) names() (list []string) {
 	for _, p := range t.parts {
 		if p.name != "" && !slices.Contains(list, p.name) {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Ready is a ready-made template, for common devices.
+// Ready is a ready-made template for common devices.
 type Ready struct {
-	// Name and Title are what it may be called, and what it is for.
+	// Name is a suggested name, and Title says what the template is for.
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Topic and Payload are a message that it takes.
+	// Topic and Payload are a sample message.
 	Topic    string   `json:"topic"`
 	Payload  string   `json:"payload"`
 	Template Template `json:"template"`
@@ -20,10 +20,10 @@ type Ready struct {
 //go:embed ready.json
 var ready []byte
 
-// AllReady returns the templates to begin with. They can be used together.
+// AllReady returns the ready-made templates. They do not conflict with one another.
 func AllReady() (list []Ready) {
 	if err := json.Unmarshal(ready, &list); err != nil {
-		panic(fmt.Sprintf("template: ready.json: %v", err)) // a part of the program
+		panic(fmt.Sprintf("template: ready.json: %v", err)) // it is embedded in the program
 	}
 	return list
 }

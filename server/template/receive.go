@@ -17,24 +17,25 @@ import (
 )
 
 // A client receives the commands of an entity if it subscribes to a topic to which a template sends
-// them, and has the role of a device for the entity. Which entities these are is known from the
-// subscription where it names them, and otherwise from what the client publishes: a bridge subscribes to zigbee2mqtt/+/set.
+// them, and has the role Device for the entity. The subscription itself may name the entity. If it
+// has wildcards instead, as that of a bridge to zigbee2mqtt/+/set, the client receives the commands
+// of the entities that it publishes about.
 
-// Bounds of the entities whose commands clients receive.
+// Limits of the entities whose commands clients receive.
 const (
-	// MaxDevices bounds those of one client.
+	// MaxDevices is the limit per client.
 	MaxDevices = 10_000
-	// MaxAllDevices bounds those of all clients.
+	// MaxAllDevices is the limit for all clients together.
 	MaxAllDevices = 200_000
 )
 
 // lookTimeout bounds how long an answer waits for an entity.
 const lookTimeout = 5 * time.Second
 
-// maxMissed bounds what is kept of one client of entities whose commands it does not receive.
+// maxMissed bounds client.missed.
 const maxMissed = 256
 
-// receivers are the clients that receive commands.
+// receivers holds the clients that receive commands.
 type receivers struct {
 	mu      sync.Mutex
 	clients map[layout.Client]*client // guarded by mu
@@ -43,10 +44,11 @@ type receivers struct {
 
 // client is a connection. Its fields are guarded by receivers.mu.
 type client struct {
-	devices map[string]*device // by the id of the entity; each receives, or has until now
-	// missed has the version of the templates with which the client was found to receive nothing, at most maxMissed.
+	devices map[string]*device // by id of the entity
+	// missed records with which version of the templates the client was found not to receive an
+	// entity's commands, for at most maxMissed entities.
 	missed map[missed]uint64
-	full   bool // that it has no room for a device is in the log
+	full   bool // it was logged that there is no room for another device
 }
 
 // missed is an entity whose commands a client does not receive by a template.
@@ -55,14 +57,14 @@ type missed struct{ template, id string }
 // device is an entity whose commands a client receives. Its fields are guarded by receivers.mu.
 type device struct {
 	id        string
-	rules     map[string]rule // by the names of the templates by which it receives
+	rules     map[string]rule // by name of the template
 	receiving *layout.Receiving
-	// sent are commands that were sent and have an answer, at most entity.MaxOpenCommands.
+	// sent holds the commands that were sent and expect an answer, at most entity.MaxOpenCommands.
 	sent map[string]bool
 }
 
-// rule is a template by which a device receives, with what the placeholders of the entity stand for
-// and the version of the templates with which that was found.
+// rule records that a device receives by a template: the bindings of the entity's placeholders, and
+// the version of the templates for which that was established.
 type rule struct {
 	own     bindings
 	version uint64
@@ -70,7 +72,7 @@ type rule struct {
 
 func (r *receivers) start() { r.clients = map[layout.Client]*client{} }
 
-// Subscribed has a client receive the commands of the entities that its subscription names.
+// Subscribed starts the delivery of commands of the entities that a subscription names.
 func (l *Layout) Subscribed(c layout.Client, filter string) {
 	l.receivers.retry(c)
 	levels := filterLevels(filter)
@@ -87,8 +89,9 @@ func (l *Layout) Subscribed(c layout.Client, filter string) {
 	}
 }
 
-// names reports whether a filter that covers the route names the entity: what its placeholders stand for,
-// or, where it has none, the texts of the topic, so that who looks at everything is not its device.
+// names reports whether a filter that covers the route names the entity, by binding all
+// placeholders of its id. If the id has none, the filter must spell out the topic: a client that
+// subscribes to everything is not its device.
 func (w *way) names(known bindings, filter []string) bool {
 	names := w.template.entity.names()
 	if len(names) == 0 {
@@ -102,7 +105,7 @@ func (w *way) names(known bindings, filter []string) bool {
 	return true
 }
 
-// retry has entities looked at again whose commands a client does not receive.
+// retry forgets which commands a client does not receive, so that they are looked at again.
 func (r *receivers) retry(c layout.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +114,8 @@ func (r *receivers) retry(c layout.Client) {
 	}
 }
 
-// published has a client receive the commands of an entity about which it has published, if it subscribes to
-// a topic of theirs and may.
+// published starts the delivery of an entity's commands to a client that has published about it, if
+// the client subscribes to them and has the role Device.
 func (l *Layout) published(c layout.Client, u *use, levels []string, id string) {
 	t := u.template
 	l.speaks(c, u.set, t, u.topic.bind(levels), id, func(own bindings) bool {
@@ -120,8 +123,9 @@ func (l *Layout) published(c layout.Client, u *use, levels []string, id string) 
 	})
 }
 
-// speaks has a client receive the commands of an entity by a template, if it subscribes and may. A place is taken for
-// none but these, since anybody may subscribe to anything.
+// speaks starts the delivery of an entity's commands by a template to a client, if it subscribes to
+// them and may receive them. Others do not count against the limits, since anybody may subscribe to
+// anything.
 func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id string, subscribes func(own bindings) bool) {
 	r := &l.receivers
 	if !r.isNew(c, id, t.name, s.version) {
@@ -151,16 +155,16 @@ func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id str
 	}
 }
 
-// own returns what the placeholders of the entity stand for.
+// own returns the bindings of the placeholders in the entity's id.
 func (c *compiled) own(b bindings) bindings {
 	own := bindings{}
 	for _, name := range c.entity.names() {
-		own[name] = strings.Clone(b[name]) // it is part of a packet
+		own[name] = strings.Clone(b[name]) // b aliases a packet
 	}
 	return own
 }
 
-// is reports whether what placeholders stand for makes an entity of the template.
+// is reports whether the bindings yield the id in this template.
 func (c *compiled) is(own bindings, id string) bool {
 	for _, name := range c.entity.names() {
 		if _, ok := own[name]; !ok {
@@ -170,7 +174,8 @@ func (c *compiled) is(own bindings, id string) bool {
 	return c.entity.fill(own) == id
 }
 
-// isNew reports whether it is not known yet whether a client receives the commands of an entity by a template.
+// isNew reports whether it still has to be determined whether a client receives the commands of an
+// entity by a template.
 func (r *receivers) isNew(c layout.Client, id, template string, version uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +194,7 @@ func (r *receivers) isNew(c layout.Client, id, template string, version uint64) 
 	return !ok || by.version != version
 }
 
-// of returns a client. The caller holds mu.
+// of returns the record of a client, which it creates if needed. The caller holds mu.
 func (r *receivers) of(c layout.Client) *client {
 	known := r.clients[c]
 	if known == nil {
@@ -199,8 +204,8 @@ func (r *receivers) of(c layout.Client) *client {
 	return known
 }
 
-// miss notes that a client does not receive the commands of an entity by a template. It returns what is
-// to end.
+// miss records that a client does not receive the commands of an entity by a template. It returns
+// the Receiving that the caller must end, or nil.
 func (r *receivers) miss(c layout.Client, id, template string, version uint64) *layout.Receiving {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,8 +217,8 @@ func (r *receivers) miss(c layout.Client, id, template string, version uint64) *
 	return r.drop(known, known.devices[id], template)
 }
 
-// drop takes a template from a device, if there is one, and its place where it has no other. It returns what is
-// to end. The caller holds mu.
+// drop removes a template from a device, and the device if that was its last. It returns the
+// Receiving that the caller must end, or nil. The caller holds mu.
 func (r *receivers) drop(known *client, d *device, template string) *layout.Receiving {
 	if d == nil {
 		return nil
@@ -229,7 +234,8 @@ func (r *receivers) drop(known *client, d *device, template string) *layout.Rece
 	return d.receiving
 }
 
-// logsFull reports whether it is to be logged that a client has no room: once.
+// logsFull reports whether to log that a client has no room for another device. It does so once for
+// each client.
 func (r *receivers) logsFull(c layout.Client) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,8 +245,8 @@ func (r *receivers) logsFull(c layout.Client) bool {
 	return !was
 }
 
-// begin notes the template by which a device receives. It returns what is to begin, nil where that has.
-// With ok false there is no room.
+// begin records the template by which a device receives. It returns the Receiving that the caller
+// must begin, or nil if it has begun. It reports false if there is no room.
 func (r *receivers) begin(c layout.Client, id, template string, by rule) (d *device, receiving *layout.Receiving, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,7 +268,7 @@ func (r *receivers) begin(c layout.Client, id, template string, by rule) (d *dev
 	return d, receiving, true
 }
 
-// send notes that a command was sent.
+// send records that a command was sent.
 func (r *receivers) send(d *device, command string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +278,7 @@ func (r *receivers) send(d *device, command string) {
 	d.sent[command] = true
 }
 
-// wasSent reports whether a client was sent a command of an entity, as far as that is known.
+// wasSent reports whether a command of an entity is known to have been sent to a client.
 func (r *receivers) wasSent(c layout.Client, id, command string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +286,7 @@ func (r *receivers) wasSent(c layout.Client, id, command string) bool {
 	return known != nil && known.devices[id] != nil && known.devices[id].sent[command]
 }
 
-// held is a rule of a device.
+// held is a device and one of its rules.
 type held struct {
 	device   *device
 	template string
@@ -307,7 +313,7 @@ func (d *device) held(list []held) []held {
 	return list
 }
 
-// Unsubscribed ends the receiving of commands that no subscription covers any more.
+// Unsubscribed ends the delivery of commands that no subscription matches any more.
 func (l *Layout) Unsubscribed(c layout.Client, _ string) {
 	list := l.receivers.heldBy(c)
 	if len(list) == 0 {
@@ -326,7 +332,7 @@ func (l *Layout) Unsubscribed(c layout.Client, _ string) {
 	endAll(ends)
 }
 
-// unwanted returns those of the rules by which a client receives nothing any more.
+// unwanted returns those of the rules by which a client no longer receives anything.
 func (l *Layout) unwanted(c layout.Client, list []held) (gone []held) {
 	s := l.book.set.Load()
 	filters := splitFilters(c.Filters())
@@ -371,9 +377,9 @@ func endAll(list []*layout.Receiving) {
 	}
 }
 
-// routeOf returns the way in which a command of a device goes out, with the placeholders of the entity. Of several
-// templates the one with its name counts, then the first by name.
-// With ok false none of the templates is there any more, or none is of the entity.
+// routeOf returns the route for a command of a device, and the bindings of the entity. If several
+// templates apply, a route with the command's name takes precedence, and then the first template by
+// name. It reports false if none of the templates exists any more, or none yields the entity.
 func (l *Layout) routeOf(c layout.Client, d *device, command *entity.Command) (found *route, own bindings, ok bool) {
 	s := l.book.set.Load()
 	r := &l.receivers
@@ -384,7 +390,7 @@ func (l *Layout) routeOf(c layout.Client, d *device, command *entity.Command) (f
 		t := s.byName[name]
 		if t == nil || !t.is(by.own, command.Entity) {
 			if known := r.clients[c]; known != nil {
-				r.drop(known, d, name) // what receives ends with the error of send
+				r.drop(known, d, name) // send returns an error, which ends the Receiving
 			}
 			continue
 		}
@@ -399,11 +405,11 @@ func (l *Layout) routeOf(c layout.Client, d *device, command *entity.Command) (f
 	return found, own, ok
 }
 
-// errNoTemplate is why a device gets no commands by templates any more.
+// errNoTemplate ends the delivery of commands to a device.
 var errNoTemplate = errors.New("no template of the device is in force")
 
-// send sends a command to a device. One that it acknowledges is delivered, or, where the template has
-// no answer, done.
+// send sends a command to a device. When the device acknowledges the message, the command is
+// delivered; if the template has no answer, it is done.
 func (l *Layout) send(c layout.Client, d *device, command *entity.Command, receipt *layout.Receipt) error {
 	id, name := command.Entity, command.ID
 	way, own, ok := l.routeOf(c, d, command)
@@ -430,13 +436,13 @@ func (l *Layout) send(c layout.Client, d *device, command *entity.Command, recei
 		receipt.Settled(err)
 	}))
 	if errors.Is(err, layout.ErrNotSubscribed) && l.getsOthers(c, d) {
-		receipt.Settled(fmt.Errorf("%w %.128q", err, m.Topic)) // the commands behind it can be sent
+		receipt.Settled(fmt.Errorf("%w %.128q", err, m.Topic)) // the next command can be sent
 		return nil
 	}
 	return err
 }
 
-// getsOthers reports whether a client subscribes to some topic of the commands of a device.
+// getsOthers reports whether a client still subscribes to a topic for the commands of a device.
 func (l *Layout) getsOthers(c layout.Client, d *device) bool {
 	l.receivers.mu.Lock()
 	list := d.held(nil)
@@ -444,7 +450,8 @@ func (l *Layout) getsOthers(c layout.Client, d *device) bool {
 	return len(l.unwanted(c, list)) < len(list)
 }
 
-// answer takes what a device answers to a command. An answer to none changes nothing.
+// answer handles a device's answer to a command. An answer that matches no open command changes
+// nothing.
 func (l *Layout) answer(c layout.Client, u *use, levels []string, m *layout.Message, done func(error)) error {
 	id := u.entity(levels)
 	if err := entity.CheckID(id); err != nil {
@@ -453,7 +460,7 @@ func (l *Layout) answer(c layout.Client, u *use, levels []string, m *layout.Mess
 	if err := c.May(access.Report, id); err != nil {
 		return err
 	}
-	if m.Clears { // it answers nothing
+	if m.Clears { // an empty retained message is no answer
 		done(nil)
 		return nil
 	}
@@ -474,7 +481,7 @@ func (l *Layout) answer(c layout.Client, u *use, levels []string, m *layout.Mess
 		if way == nil || way.answer == nil || way.answer.shape != shape {
 			continue
 		}
-		if open[i].Sent == 0 && !l.receivers.wasSent(c, id, open[i].ID) { // that it was sent may not be committed yet
+		if open[i].Sent == 0 && !l.receivers.wasSent(c, id, open[i].ID) { // the commit that it was sent may be pending
 			continue
 		}
 		if said[way.answer] == nil {
@@ -497,7 +504,8 @@ func (l *Layout) answer(c layout.Client, u *use, levels []string, m *layout.Mess
 	return nil
 }
 
-// end ends a command as an answer says. One whose result cannot be kept has failed, as nothing else will come.
+// end ends a command as an answer says. If the result cannot be stored, the command fails, because
+// no other answer will come.
 func (l *Layout) end(id, command string, is *ending) error {
 	reason := plain(is.result)
 	if !is.failed {
@@ -517,7 +525,7 @@ func (l *Layout) end(id, command string, is *ending) error {
 	return err
 }
 
-// parseAnswer reads an answer: JSON, or a text.
+// parseAnswer parses an answer: JSON, or text.
 func parseAnswer(payload []byte) (*document, error) {
 	whole := &compiled{plain: true}
 	d, err := whole.parse(payload)
@@ -530,21 +538,22 @@ func parseAnswer(payload []byte) (*document, error) {
 	return d, nil
 }
 
-// ending is what an answer says about a command.
+// ending is the outcome of a command.
 type ending struct {
 	failed bool
 	result value.Value
 }
 
-// saying is what an answer's expressions make of a payload, each computed once, for however many commands.
+// saying evaluates an answer's expressions on a payload. Each is evaluated once, for however many
+// commands.
 type saying struct {
 	answer   *answer
 	document *document
-	number   *string // nil: not computed
-	ends     *ending // of any command; nil: not computed
+	number   *string // nil until evaluated
+	ends     *ending // for any command; nil until evaluated
 }
 
-// settle returns what an answer says about a command, nil where it is about another.
+// settle returns the outcome of a command, or nil if the answer is to another.
 func (s *saying) settle(command *entity.Command) (*ending, error) {
 	a := s.answer
 	if a.number != nil {
@@ -572,7 +581,7 @@ func (s *saying) settle(command *entity.Command) (*ending, error) {
 	return s.ends, nil
 }
 
-// ending returns what a payload says, but for the result of an answer with named.
+// ending returns the outcome in a payload, except for the result of an answer with Named.
 func (a *answer) ending(d *document) (*ending, error) {
 	if a.error != nil {
 		reason, err := a.error.of(d)
@@ -599,7 +608,7 @@ func (a *answer) ending(d *document) (*ending, error) {
 	}
 }
 
-// settleNamed returns the member with the name of the command.
+// settleNamed returns the outcome in the member with the name of the command, or nil.
 func (a *answer) settleNamed(d *document, command *entity.Command) *ending {
 	for name, text := range value.Members(d.json) {
 		if strings.EqualFold(name, command.Name) {

@@ -6,60 +6,60 @@ import (
 	"strings"
 )
 
-// ErrTaken is about a topic that something else has: another template, the server itself or another
+// ErrTaken reports a topic that has another owner: another template, the server, or another
 // convention.
 var ErrTaken = errors.New("the topic is taken")
 
-// Taken are topics that templates cannot have.
+// Taken describes topics that templates may not use.
 type Taken struct {
-	// Prefix begins the topics; Owner is whose they are.
+	// Prefix is the beginning of the topics. Owner names their owner.
 	Prefix, Owner string
 }
 
-// role is what a topic is to a template.
+// role is how a template uses a topic.
 type role uint8
 
 const (
-	receives role = iota // what devices publish
-	sends                // commands
-	answers              // what devices answer
+	receives role = iota // messages of devices
+	sends                // commands to devices
+	answers              // answers of devices
 )
 
 var roleNames = [...]string{receives: "topic", sends: "command topic", answers: "answer topic"}
 
-// use is a topic of a template.
+// use is the use of a topic by a template.
 type use struct {
 	set      *set
-	member   string // of the template
+	member   string // the template's member
 	template *compiled
 	role     role
 	topic    *pattern
 }
 
-// set is templates that are used together, as a tree over the levels of their topics. Where two take a
-// topic, the one counts that has a text, and not a placeholder, at the first level where they
-// differ. It does not change once it is in force.
+// set is a set of templates, with a tree over the levels of their topics. If two of them match a
+// topic, the first level in which they differ decides: text takes precedence over a placeholder. A
+// set in force is immutable.
 type set struct {
 	byName  map[string]*compiled
 	routes  []way
 	root    node
-	version uint64 // how often those in force have changed
+	version uint64 // counts the sets that were in force
 }
 
-// way is a way in which commands go out by a template.
+// way is a route of a template.
 type way struct {
 	template *compiled
 	route    *route
 }
 
-// node is a level of topics.
+// node is a level in the tree of topics.
 type node struct {
 	texts map[string]*node
 	any   *node // a placeholder
 	use   *use
 }
 
-// newSet puts templates together. The error wraps ErrTaken.
+// newSet returns a set of templates. Its errors wrap ErrTaken.
 func newSet(list []*compiled, taken []Taken) (*set, error) {
 	s := &set{byName: map[string]*compiled{}}
 	for _, c := range list {
@@ -70,7 +70,7 @@ func newSet(list []*compiled, taken []Taken) (*set, error) {
 	return s, nil
 }
 
-// add adds a template, or nothing of it.
+// add adds a template, or on an error nothing.
 func (s *set) add(c *compiled, taken []Taken) error {
 	uses := []use{{s, "topic", c, receives, &c.topic}}
 	for i := range c.commands {
@@ -101,8 +101,8 @@ func (s *set) add(c *compiled, taken []Taken) error {
 	return nil
 }
 
-// checkTaken returns an error for a topic that begins like another's. A placeholder as the first level never stands
-// for the first level of these: what is theirs never comes here.
+// checkTaken returns an error for a topic with a prefix in taken. A placeholder as the first level
+// is no conflict: topics with a reserved first level never come here.
 func checkTaken(u *use, taken []Taken) error {
 	for _, t := range taken {
 		parts := strings.Split(strings.TrimSuffix(t.Prefix, "/"), "/")
@@ -141,7 +141,7 @@ func (s *set) insert(u *use, added *[]*node) error {
 	}
 	if other := at.use; other != nil {
 		if other.template == u.template && other.role == u.role && u.role != receives {
-			return nil // commands that go out at the same topic
+			return nil // several commands may be sent to the same topic
 		}
 		text := fmt.Sprintf("%v: template %q takes the same topics, with %s, as its %s", ErrTaken, other.template.name, other.topic.shape(), roleNames[other.role])
 		if other.template == u.template {
@@ -154,7 +154,7 @@ func (s *set) insert(u *use, added *[]*node) error {
 	return nil
 }
 
-// find returns what takes a topic, nil for none, and the levels of the topic.
+// find returns the use of a topic, or nil, and the levels of the topic.
 func (s *set) find(topic string) (*use, []string) {
 	if len(topic) > MaxTopicBytes || strings.HasPrefix(topic, "$") || strings.Count(topic, "/") >= MaxLevels {
 		return nil, nil

@@ -12,34 +12,33 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Limits of templates.
 const (
-	// MaxTemplates bounds the templates.
+	// MaxTemplates is the most templates a server may have.
 	MaxTemplates = 256
-	// MaxTemplateBytes bounds one, as JSON.
+	// MaxTemplateBytes bounds a template in JSON.
 	MaxTemplateBytes = 64 << 10
 	// MaxTopicBytes and MaxLevels bound a topic.
 	MaxTopicBytes = 512
 	MaxLevels     = 16
-	// MaxValues and MaxCommands bound what one template has of them.
+	// MaxValues and MaxCommands bound Template.Values and Template.Commands.
 	MaxValues   = 128
 	MaxCommands = 32
 	// MaxExpressionBytes bounds an expression.
 	MaxExpressionBytes = 4 << 10
-	// MaxPayloadBytes bounds a message that a template takes.
+	// MaxPayloadBytes bounds a message that a template is applied to.
 	MaxPayloadBytes = 256 << 10
 
 	maxPlaceholderBytes = 64
 )
 
-// Into says what the values of a message become.
+// Into says what becomes of the values of a message.
 type Into string
 
-// What they may become.
+// The values of Into.
 const (
 	Telemetry Into = "telemetry" // a reading
-	Reported  Into = "reported"  // members of the section reported
-	Nothing   Into = "nothing"   // the message is taken and dropped
+	Reported  Into = "reported"  // members of the reported attributes
+	Nothing   Into = "nothing"   // the message is accepted and dropped
 )
 
 // Template gives messages with some topics a meaning.
@@ -110,34 +109,34 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// compiled is a template that messages can be read with.
+// compiled is a Template, checked and compiled.
 type compiled struct {
 	name     string
 	topic    pattern
 	entity   text
 	into     Into
-	plain    bool // the payload is a text
+	plain    bool // the payload is text
 	typeID   string
 	when     *expression
 	values   []keyed
-	members  []string // the path to the object; nil for none
-	all      bool     // members is wanted
+	members  []string // the path to the object whose members become values; nil for the payload itself
+	all      bool     // Template.Members is set
 	flatten  bool
 	time     *expression
-	timeKey  string // the key of the member that is the time, "" for none
+	timeKey  string // the key of the member with the time, or ""
 	unit     string
 	zone     *time.Location
-	zoned    bool // the template names it
+	zoned    bool // the template names a time zone
 	commands []route
 }
 
-// keyed is an expression for a key.
+// keyed is an expression and the key of its value.
 type keyed struct {
 	key   text
 	value *expression
 }
 
-// Parse reads a template in JSON. The error wraps entity.ErrInvalid.
+// Parse parses a template in JSON. Its errors wrap entity.ErrInvalid.
 func Parse(data []byte) (*Template, error) {
 	if len(data) > MaxTemplateBytes {
 		return nil, fmt.Errorf("template: %w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxTemplateBytes, len(data))
@@ -154,7 +153,7 @@ func Parse(data []byte) (*Template, error) {
 	return t, nil
 }
 
-// Check reports what keeps a template from being used, but for others. The error is an *Error.
+// Check validates a template by itself, without regard to other templates. The error is an *Error.
 func (t *Template) Check() error {
 	_, err := t.compile("")
 	return err
@@ -177,7 +176,8 @@ func (t *Template) compile(name string) (*compiled, error) {
 	return c, nil
 }
 
-// checkWords checks what is one of a few words, and what must not be there together.
+// checkWords checks the members that must be one of a few words, and those that exclude one
+// another.
 func (t *Template) checkWords(*compiled) error {
 	for _, w := range []struct {
 		in, have string
@@ -276,7 +276,7 @@ func (t *Template) compileValues(c *compiled) (err error) {
 	return nil
 }
 
-// checkKey checks the texts of a key.
+// checkKey checks that a key is valid, with one character for each placeholder.
 func checkKey(key *text) error {
 	shown := bindings{}
 	for _, name := range key.names() {
