@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// Reason codes of MQTT 5 that refuse a message.
+// Reason codes of MQTT 5 for a refused message.
 const (
 	codeImplementation = 0x83
 	codeCredentials    = 0x86
@@ -22,43 +22,42 @@ const (
 	codeRate           = 0x9f
 )
 
-// Return codes of MQTT 3.1.1 that refuse a CONNECT.
+// Return codes of MQTT 3.1.1 for a refused CONNECT.
 const (
 	connackUnavailable   = 3
 	connackCredentials   = 4
 	connackNotAuthorized = 5
 )
 
-// Answer says what the sender of a message is told about an error of the runtime. One
-// that is not to be tried again never costs the sender its connection:
+// Answer is what the sender of a message is told about an error of the runtime. An error that a
+// retry would not cure never costs the sender its connection:
 //
-//   - MQTT 5 answers with a PUBACK or PUBREC that has the code and the error as its reason;
-//   - MQTT 3.1.1, which has no code, with a plain one;
-//   - HTTP with the status and the error.
+//   - MQTT 5 answers with a PUBACK or PUBREC that contains the code, and the error as its reason;
+//   - MQTT 3.1.1, which has no codes, acknowledges as usual;
+//   - HTTP answers with the status and the error.
 //
-// Where it is to be tried again, MQTT does not acknowledge: no version can ask for the
-// message once more but by ending the connection, which MQTT 5 does with the code. A
-// WebSocket of the server takes no messages.
+// If the sender should try again, MQTT does not acknowledge the message. In no version can a server
+// ask for it again except by ending the connection, which MQTT 5 does with the code. The server's
+// WebSockets accept no messages.
 type Answer struct {
 	Err   error
-	Name  string // of Err, as the documents have it
-	Cause string // "" where a PayloadError says it
-	// Status is that of HTTP, and Code the reason code of MQTT 5.
+	Name  string // the name of Err in the documentation
+	Cause string // "" if it is that of a PayloadError
+	// Status is the HTTP status, and Code the MQTT 5 reason code.
 	Status int
 	Code   byte
-	// Connack is the return code of MQTT 3.1.1 for a CONNECT that is refused so; 0 where
-	// no CONNECT is.
+	// Connack is the MQTT 3.1.1 return code for a CONNECT refused with the error; 0 if none is.
 	Connack byte
-	// Retry says that the message is not at fault, so that its sender should keep it.
+	// Retry reports whether the message is not at fault, so that its sender should keep it.
 	Retry bool
-	// Hint says what the sender can do. It follows the error, or with Instead takes its
-	// place, where the error says nothing that a sender could use.
+	// Hint says what the sender can do. It is appended to the error, or replaces it if Instead is
+	// set, because the error would not help the sender.
 	Hint    string
 	Instead bool
 }
 
-// Answers has a row for each error that a reading, a patch, a relation or a command can
-// come back with. The first that an error is counts: those that wrap another come before it.
+// Answers contains the answer to each error that a reading, a patch, a relation or a command may
+// cause. The first match applies, so errors that wrap others precede them.
 var Answers = []Answer{
 	{Err: entity.ErrTestFailed, Name: "entity.ErrTestFailed", Cause: CauseConflict, Status: http.StatusConflict, Code: codePayload},
 	{Err: entity.ErrNotFound, Name: "entity.ErrNotFound", Cause: CauseNotFound, Status: http.StatusNotFound, Code: codeTopic},
@@ -116,8 +115,8 @@ var unknown = Answer{
 	Hint: "the server failed; its log has the reason", Instead: true,
 }
 
-// Find returns the answer to an error, and false where the table has none: then it is
-// the server's fault.
+// Find returns the answer to an error, and whether Answers contains one. If not, the server is at
+// fault.
 func Find(err error) (*Answer, bool) {
 	for i := range Answers {
 		if errors.Is(err, Answers[i].Err) {
@@ -127,7 +126,7 @@ func Find(err error) (*Answer, bool) {
 	return &unknown, false
 }
 
-// Say is what the sender is told about an error that this is the answer to.
+// Say returns the text for the sender. a must be the answer to err.
 func (a *Answer) Say(err error) string {
 	switch {
 	case a.Instead:

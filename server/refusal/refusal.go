@@ -17,52 +17,52 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// Sources of refused messages. They are labels of a metric.
+// Sources of refused messages, used as labels of a metric.
 const (
 	MQTT = "mqtt"
 	HTTP = "http"
 )
 
-// Causes of a refusal besides those of entity.PayloadError. They are labels of a metric
-// and keys of the log: a bounded set.
+// Causes of a refusal, besides those of entity.PayloadError. They are a fixed set, used as labels
+// of a metric and in the log.
 const (
-	CauseTopic           = "topic"             // nothing takes the topic
-	CauseID              = "entity_id"         // not an id
-	CauseType            = "type"              // not as the type of the entity wants it
-	CauseTooManyKeys     = "too_many_keys"     // of an entity, or of all
-	CauseTooManyCommands = "too_many_commands" // of an entity
+	CauseTopic           = "topic"             // no layout or template uses the topic
+	CauseID              = "entity_id"         // not a valid id
+	CauseType            = "type"              // not what the type of the entity requires
+	CauseTooManyKeys     = "too_many_keys"     // in the entity, or in all
+	CauseTooManyCommands = "too_many_commands" // for the entity
 	CauseConflict        = "conflict"          // its condition does not hold
-	CauseNotFound        = "not_found"         // it is about what does not exist
-	CauseForbidden       = "forbidden"         // its sender may not do that
-	CauseLogin           = "login"             // no message: somebody who was not let in
-	CauseInvalid         = "invalid"           // any other complaint about the message
+	CauseNotFound        = "not_found"         // it refers to something that does not exist
+	CauseForbidden       = "forbidden"         // the sender lacks the permission
+	CauseLogin           = "login"             // not a message: a failed login
+	CauseInvalid         = "invalid"           // any other fault of the message
 	CausePacketSize      = "packet_size"       // the message was too large to be read
-	CauseRetain          = "retain"            // taken, but not kept for new subscribers
-	CauseForward         = "not_forwarded"     // taken, but a subscriber that is too far behind did not get it
-	CauseSession         = "session"           // no message: a session was given up
-	CauseWill            = "will"              // no message: a client with a will for which there was no room
-	CauseFull            = "disk_full"         // the store has no room
+	CauseRetain          = "retain"            // accepted, but not kept for new subscribers
+	CauseForward         = "not_forwarded"     // accepted, but not forwarded to a subscriber that is too far behind
+	CauseSession         = "session"           // not a message: a session was given up
+	CauseWill            = "will"              // not a message: a client was refused because there was no room for its will
+	CauseFull            = "disk_full"         // the store is full
 	CauseBusy            = "busy"              // the server was too slow
-	CauseClosing         = "closing"           // the server shuts down
-	CauseFailed          = "failed"            // the server has failed
+	CauseClosing         = "closing"           // the server is shutting down
+	CauseFailed          = "failed"            // the server failed
 )
 
-// Verdict says what becomes of a message that was not committed.
+// Verdict says what happens to a message that was not committed.
 type Verdict struct {
 	Cause  string
-	Detail string // for a person: what was wrong and what is expected
-	Code   byte   // the reason code of MQTT 5
-	// Retry says that the message is not at fault: it must not be acknowledged, so
-	// that its sender keeps it.
+	Detail string // for people: what is wrong, and what is expected
+	Code   byte   // the MQTT 5 reason code
+	// Retry reports whether the message is not at fault: it must not be acknowledged, so that its
+	// sender keeps it.
 	Retry bool
 }
 
-// Judge returns the verdict for an error of entity.ParseReadings or of the runtime, as
-// Answers has it.
+// Judge returns the verdict on an error of entity.ParseReadings or of the runtime, according to
+// Answers.
 func Judge(err error) Verdict {
 	a, _ := Find(err)
 	v := Verdict{Cause: a.Cause, Detail: err.Error(), Code: a.Code, Retry: a.Retry}
-	if a.Instead && a.Cause != CauseFailed { // of a failure the log should have the reason
+	if a.Instead && a.Cause != CauseFailed { // the log of a failure should contain the error itself
 		v.Detail = a.Hint
 	}
 	if payload, ok := errors.AsType[*entity.PayloadError](err); ok {
@@ -74,59 +74,58 @@ func Judge(err error) Verdict {
 	return v
 }
 
-// Topic is the verdict for a message with a topic that takes none; cause is CauseTopic
-// or CauseID.
+// Topic returns the verdict on a message with an invalid topic. cause is CauseTopic or CauseID.
 func Topic(cause, detail string) *Verdict {
 	return &Verdict{Cause: cause, Detail: detail, Code: codeTopic}
 }
 
-// ErrTopic is what errors about topics that nothing takes wrap.
+// ErrTopic is wrapped by errors about topics that no layout or template uses.
 var ErrTopic = errors.New("nothing takes this topic")
 
-// logEvery is how often a cause may be logged. In between it is counted.
+// logEvery is the interval at which a cause is logged at most. In between, refusals are only
+// counted.
 const logEvery = time.Minute
 
-// Key is what refusals are counted by.
+// Key identifies a count of refusals.
 type Key struct{ Source, Cause string }
 
 type entry struct {
 	count  uint64
-	unsaid uint64    // since the last line
-	logged time.Time // when that was
+	unsaid uint64    // not logged yet
+	logged time.Time // the time of the last log entry
 }
 
-// MaxLatest is how many refusals Latest remembers.
+// MaxLatest is the number of refusals that Latest remembers.
 const MaxLatest = 100
 
-// Refusal is what was refused last at one place for one cause.
+// Refusal describes the refusals at one place for one cause.
 type Refusal struct {
 	Key
-	Where  string // the topic or the path, cut after 300 bytes
-	Client string // of MQTT; "" for HTTP
-	Detail string // what was wrong the last time, cut after 500 bytes
+	Where  string // the topic or the path, shortened to 300 bytes
+	Client string // the MQTT client; "" for HTTP
+	Detail string // what was wrong the last time, shortened to 500 bytes
 	Count  uint64 // how often, since the server remembers it
 	First  time.Time
 	Last   time.Time
-	// Payload is the beginning of the last message, at most MaxExcerpt bytes, where it is kept; Size
-	// is the length of all of it.
+	// Payload is the beginning of the last message, at most MaxExcerpt bytes, or nil if it is not
+	// kept. Size is the length of the whole message.
 	Payload []byte
 	Size    int
 }
 
-// MaxExcerpt is how much of a refused message is kept.
+// MaxExcerpt is how many bytes of a refused message are kept.
 const MaxExcerpt = 4 << 10
 
-// Counter counts refusals by source and cause, and remembers the latest of them. It logs
-// each cause once, then once a minute while it goes on: a device with a wrong payload
-// sends it thousands of times. Its methods may be called concurrently. Make it with
-// NewCounter.
+// Counter counts refusals by source and cause, and remembers the latest. It logs a cause at once,
+// and then once a minute while it persists: a misconfigured device repeats its mistake thousands of
+// times. Create one with NewCounter. Its methods may be called concurrently.
 type Counter struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu      sync.Mutex
 	entries map[Key]*entry // guarded by mu
-	latest  []*Refusal     // guarded by mu; at most MaxLatest, one a place and cause
+	latest  []*Refusal     // guarded by mu; at most MaxLatest, one for each client, place and cause
 }
 
 // NewCounter returns a Counter that logs to log.
@@ -134,14 +133,14 @@ func NewCounter(log *slog.Logger) *Counter {
 	return &Counter{log: log, now: time.Now, entries: map[Key]*entry{}}
 }
 
-// Add counts a refusal. where is the topic or the path, and client the one of MQTT that
-// sent the message.
+// Add counts a refusal. where is the topic or the path, and client the MQTT client that sent the
+// message.
 func (c *Counter) Add(source, cause, where, client, detail string) {
 	c.AddMessage(source, cause, where, client, detail, nil)
 }
 
-// AddMessage is Add for a message of which the beginning is kept, for who may see all messages. nil
-// keeps nothing.
+// AddMessage is like Add, and also keeps the beginning of the message for those who may see all
+// messages. A nil payload keeps nothing.
 func (c *Counter) AddMessage(source, cause, where, client, detail string, payload []byte) {
 	now := c.now()
 	where, client, detail = text.Shorten(where, 300), text.Shorten(client, 100), text.Shorten(detail, 500)
@@ -169,8 +168,8 @@ func (c *Counter) AddMessage(source, cause, where, client, detail string, payloa
 	}
 }
 
-// remember notes a refusal among the latest: a device that repeats its mistake does not
-// drive out those of others. The caller holds mu.
+// remember adds a refusal to the latest ones. A repeated one is merged, so that it does not
+// displace those of other devices. The caller holds mu.
 func (c *Counter) remember(r Refusal) {
 	oldest := 0
 	for i, have := range c.latest {
@@ -190,7 +189,7 @@ func (c *Counter) remember(r Refusal) {
 	}
 }
 
-// Latest returns what was refused last, the newest first.
+// Latest returns the latest refusals, newest first.
 func (c *Counter) Latest() []Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +201,7 @@ func (c *Counter) Latest() []Refusal {
 	return list
 }
 
-// Counts returns how much was refused.
+// Counts returns the number of refusals.
 func (c *Counter) Counts() map[Key]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,11 +212,11 @@ func (c *Counter) Counts() map[Key]uint64 {
 	return out
 }
 
-// Total returns how many messages were refused, by any source and for any cause.
+// Total returns how many messages were refused, from any source and for any cause.
 func (c *Counter) Total() (n uint64) {
 	for key, count := range c.Counts() {
 		switch key.Cause {
-		case CauseRetain, CauseForward, CauseSession, CauseLogin: // taken all the same, or no messages
+		case CauseRetain, CauseForward, CauseSession, CauseLogin: // accepted nevertheless, or not messages
 		default:
 			n += count
 		}
