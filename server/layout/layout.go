@@ -1,10 +1,10 @@
-// Package layout is the interface between the broker and the conventions of devices: a Layout gives
-// the MQTT topics and payloads of one convention a meaning for entities. Package thingsboard is
+// Package layout defines the interface between the broker and the conventions of devices. A Layout
+// maps the MQTT topics and payloads of one convention to entities; package thingsboard contains
 // one. The broker's own topics, e/{id}/…, are in package mqtt.
 //
-// A layout can do only what any other client could do with the runtime: the sender of a message
-// must have permission, readings and attributes take the same way, and an acknowledgement means the
-// same.
+// A layout has no more privileges than any other client of the runtime: the sender of a message
+// must have permission, readings and attributes take the same path, and an acknowledgement means
+// the same.
 package layout
 
 import (
@@ -19,25 +19,26 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// Runtime is what layouts need of the entity runtime. entity.Runtime is one.
+// Runtime is the part of the entity runtime that layouts need. An entity.Runtime implements it.
 type Runtime interface {
-	// IngestOnce takes readings.
+	// IngestOnce commits readings.
 	IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error
 	// Edit changes attributes and relations.
 	Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error)
-	// View looks at an entity.
+	// View calls f with an entity.
 	View(ctx context.Context, id string, f func(entity.View) error) error
 
-	// Receive says that the device of an entity can be reached, and has its commands sent.
+	// Receive registers deliver to send the commands of an entity to its device, until stop is
+	// called.
 	Receive(id string, deliver func(entity.Command)) (stop func(), err error)
-	// Delivered says that a device has a command, Done that it has carried it out, and Fail
-	// that it has not.
+	// Delivered records that a device has received a command, Done that it has carried it out, and
+	// Fail that it has not.
 	Delivered(ctx context.Context, id, command string) error
 	Done(ctx context.Context, id, command string, result value.Value) error
 	Fail(ctx context.Context, id, command, reason string) error
-	// CommandHeld reports whether a command that was given to a receiver is still to be sent.
+	// CommandHeld reports whether a command that was passed to a receiver still has to be sent.
 	CommandHeld(id, command string) bool
-	// OpenCommands returns the commands that have not ended, the oldest first.
+	// OpenCommands returns the commands that have not ended, oldest first.
 	OpenCommands(ctx context.Context, id string) ([]entity.Command, error)
 }
 
@@ -45,38 +46,38 @@ type Runtime interface {
 type Host struct {
 	Runtime Runtime
 	Logger  *slog.Logger
-	// Running ends when the server takes no more messages.
+	// Running ends when the server stops accepting messages.
 	Running context.Context //nolint:containedctx // the broker's own life
-	// Publish sends a message to the clients that subscribe to its topic and may see it,
-	// see Layout.About. It does not block. Wanted reports whether there may be one.
+	// Publish sends a message to the clients that subscribe to its topic and may see it, see
+	// Layout.About. It does not block. Wanted reports whether there may be such a client.
 	Publish func(topic string, payload []byte, qos byte)
 	Wanted  func(topic string) bool
 }
 
-// Client is a connection, from its CONNECT to its end, or the one whose will is sent. Its
-// methods may be called concurrently; clients can be compared.
+// Client is a connection, from its CONNECT to its end, or the client whose will is sent. Clients
+// are comparable. Methods may be called concurrently.
 type Client interface {
-	// Self is the id of the entity that the device is itself: the name of its principal,
-	// or where nobody has to log in the user name that it gives, or else its client id.
+	// Self returns the id of the device's own entity: the name of its principal or, if nobody has
+	// to log in, the user name that it gives, or else its client id.
 	Self() string
-	// User is the name that it gave in CONNECT, "" for none.
+	// User returns the user name in CONNECT, or "".
 	User() string
-	// Address is where it connects from; the zero Addr where that is not known.
+	// Address returns the client's address, or the zero Addr if it is not known.
 	Address() netip.Addr
-	// Who it is, for decisions and for the audit log.
+	// Who returns the client's principal, for decisions and for the audit log.
 	Who() *access.Principal
-	// May returns nil if the client may do something with an entity.
+	// May returns nil if the client may do a with an entity.
 	May(a access.Action, id string) error
-	// Record writes to the audit log that the client has done an action, such as
-	// updateShadow. What devices report is not in the log.
+	// Record writes an action of the client, such as updateShadow, to the audit log. What devices
+	// report is not recorded.
 	Record(action, what string)
 	// Subscribes reports whether the client subscribes to a topic.
 	Subscribes(topic string) bool
-	// Filters returns the filters to which it subscribes, in any order.
+	// Filters returns the filters of the client's subscriptions, in any order.
 	Filters() []string
-	// Joined says that the device of an entity has a connection through the client, as if it
-	// were its own, until Parted or the end of the client's connection. It has no effect where
-	// the client does not have the role of a device for the entity.
+	// Joined marks the device of an entity as connected through the client, as if the connection
+	// were its own, until Parted is called or the client's connection ends. It has no effect if the
+	// client does not have the role Device for the entity.
 	Joined(id string)
 	Parted(id string)
 	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The
@@ -106,107 +107,108 @@ func (r *Receipt) With(settled func(error)) *Receipt {
 
 // Errors of Client.Send.
 var (
-	// ErrGone is why a message was not sent, or not acknowledged, whose connection has ended.
+	// ErrGone means that the connection ended before the message was sent or acknowledged.
 	ErrGone = errors.New("the connection has ended")
-	// ErrNotSubscribed is why one was not sent to a client that does not subscribe to it.
+	// ErrNotSubscribed means that the client does not subscribe to the topic.
 	ErrNotSubscribed = errors.New("the client does not subscribe to the topic")
-	// ErrNoRoom is why one was not sent for which too much waits already: try again later.
+	// ErrNoRoom means that too many messages are waiting for the client: try again later.
 	ErrNoRoom = errors.New("too much waits for the client")
 )
 
-// Message is what a client has published.
+// Message is a message that a client has published.
 type Message struct {
 	Topic   string
 	Payload []byte
-	// Once is by what a second sending of the message is known; the zero Once where it
-	// cannot be sent again.
+	// Once identifies the message if it is sent again; it is the zero Once if that cannot happen.
 	Once entity.Once
-	// Refused counts and shows a refusal of a message that the layout answers itself, and
-	// that is acknowledged as if it had been taken.
+	// Refused counts and shows the refusal of a message that the layout answers itself, and that is
+	// acknowledged as if it had been accepted.
 	Refused func(err error)
-	// Will says that the message is a will: its client has gone.
+	// Will reports whether the message is a will: its client has gone.
 	Will bool
-	// Clears says that the message has no payload, and was to take back the retained one.
+	// Clears reports whether the message has an empty payload, and so clears the retained one.
 	Clears bool
-	// Spoke says that something is kept that the message says for the device of an entity,
-	// by which it is online. Committed says so as well. It does not block.
+	// Spoke records that the message changed something on behalf of the device of an entity, which
+	// is therefore online. Committed implies it. It does not block.
 	Spoke func(id string)
-	// Committed tells those who subscribe to the telemetry of an entity of readings that
-	// the message had: call it when they are committed, before done. The payload is in the
-	// form of entity.ParseReadings and is not changed any more. It does not block.
+	// Committed sends readings of the message to the subscribers of an entity's telemetry. Call it
+	// when they are committed, before done. The payload must have the form of entity.ParseReadings,
+	// and must not change afterwards. It does not block.
 	Committed func(id string, payload []byte)
 }
 
-// Audience says who gets messages with a topic that a client publishes, or Host.Publish.
+// Audience says who receives messages that are published to a topic by a client or with
+// Host.Publish.
 type Audience uint8
 
 const (
-	// Nobody gets them: what the layout has to say it sends to each client.
+	// Nobody: the layout sends its messages to each client itself.
 	Nobody Audience = iota
 	// Readers are those who may read the entity.
 	Readers
-	// Everybody is each client.
+	// Everybody is every client.
 	Everybody
 )
 
-// Layout is a convention of topics. All methods may be called concurrently, but those
-// about one client are called one at a time. The broker calls Start once before all
-// others.
+// Layout is a convention of topics. Its methods may be called concurrently, but calls about one
+// client are made one at a time. The broker calls Start once before any other method.
 type Layout interface {
-	// Prefixes begin the topics of the layout, and no others, but for a Taker.
+	// Prefixes returns the prefixes that all topics of the layout, and no others, begin with. A
+	// Taker has further topics.
 	Prefixes() []string
 	// Start gives the layout its host.
 	Start(h *Host)
-	// About says which entity a topic is about, "" for none, and who gets what is
+	// About returns the entity that a topic is about, "" for none, and who receives what is
 	// published to it.
 	About(topic string) (id string, to Audience)
-	// Receive takes a message. It either returns an error or calls done once, when what
-	// the message says is committed; it may wait until then. A refusal.ErrTopic says that
-	// nothing takes the topic.
+	// Receive handles a message. It either returns an error or calls done once, when the effects of
+	// the message are committed; it may block until then. refusal.ErrTopic means that the topic has
+	// no meaning.
 	Receive(c Client, m *Message, done func(error)) error
-	// Subscribed says that a client has subscribed to a filter that begins like the
-	// layout's topics, or that a session with such a subscription was resumed. A
-	// subscription may be said more than once.
+	// Subscribed is called when a client has subscribed to a filter with one of the layout's
+	// prefixes, and when a session with such a subscription was resumed. It may be called more than
+	// once for a subscription.
 	Subscribed(c Client, filter string)
-	// Unsubscribed takes that back, and Left all of a connection that has ended. Of several filters
-	// that are taken back together it may be given the first only.
+	// Unsubscribed is called when a client has unsubscribed from a filter, and Left when its
+	// connection has ended. If several filters are removed together, Unsubscribed may be called for
+	// the first only.
 	Unsubscribed(c Client, filter string)
 	Left(c Client)
-	// Edited says that an edit of an entity was committed, in the order of the commits.
+	// Edited is called when an edit of an entity was committed, in the order of the commits.
 	Edited(ctx context.Context, change *entity.Change)
 }
 
-// Authenticator is a Layout whose devices say who they are in a way of their own.
+// Authenticator is a Layout whose devices identify themselves in their own way.
 type Authenticator interface {
 	Layout
-	// Identify reads the user name and the password of a CONNECT; ok is false where they have not the form of the layout. It
-	// does not block.
+	// Identify interprets the user name and the password of a CONNECT. It returns false if they do
+	// not have the layout's format. It does not block.
 	Identify(user, password string) (id Identity, ok bool)
 }
 
-// Identity is who a device says that it is.
+// Identity is what a device claims to be.
 type Identity struct {
-	// Name takes the place of the user name.
+	// Name replaces the user name.
 	Name string
-	// Signature is what the device shows; nil where that is its password or a certificate.
+	// Signature is the device's proof; nil if it uses a password or a certificate.
 	Signature *access.Signature
-	// Until is when the connection ends because the signature has expired; zero for never.
+	// Until is when the signature expires and the connection must end; zero means never.
 	Until time.Time
 }
 
-// Retainer is a Layout with messages that the broker retains where their sender asks for it, for those
-// who may read what they are about. Of other layouts only what is for everybody is retained.
+// Retainer is a Layout with messages that the broker retains if their sender asks for it, for those
+// who may read what they are about. For other layouts, only messages for everybody are retained.
 type Retainer interface {
 	Layout
-	// Retained returns a filter that covers all that may be retained of an entity, and nothing that is
-	// about another one; "" for none.
+	// Retained returns a filter that matches all topics whose messages may be retained for an
+	// entity, and none of another entity; "" means that there are none.
 	Retained(id string) (filter string)
 }
 
-// Taker is a Layout that takes further topics, which no prefix has.
+// Taker is a Layout with topics beyond its prefixes.
 type Taker interface {
 	Layout
-	// Takes reports whether a topic that nobody else has is of the layout, or whether what the
-	// layout sends may have a topic that a filter covers. It does not block.
+	// Takes reports whether an unclaimed topic belongs to the layout, or, if name is a filter,
+	// whether it may match a topic that the layout sends to. It does not block.
 	Takes(name string) bool
 }
