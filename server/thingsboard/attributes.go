@@ -16,7 +16,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// attributes takes what a device reports of itself.
+// attributes handles the attributes that a device reports.
 func (l *Layout) attributes(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	if err := l.report(c, c.Self(), m.Payload); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (l *Layout) attributes(c layout.Client, m *layout.Message, _ request, done 
 	return nil
 }
 
-// report sets attributes of a device.
+// report sets the reported attributes of a device.
 func (l *Layout) report(c layout.Client, id string, payload []byte) error {
 	if err := c.May(access.Report, id); err != nil {
 		return err
@@ -34,9 +34,9 @@ func (l *Layout) report(c layout.Client, id string, payload []byte) error {
 	return Report(l.host.Running, layout.By(l.host.Runtime, c.Who().Name()), id, payload)
 }
 
-// Report sets what a device reports of itself: a JSON object of its client attributes.
-// ThingsBoard replaces the whole of each, where a merge patch would merge objects. It returns
-// when that is durable. The error is one of entity.Runtime.Edit.
+// Report sets the client attributes of a device, a JSON object, in the section reported. Like
+// ThingsBoard it replaces each of them, where a merge patch would merge objects. It returns when
+// the change is durable. Its errors are those of entity.Runtime.Edit.
 func Report(ctx context.Context, rt layout.Runtime, id string, payload []byte) error {
 	list, err := members(payload)
 	if err != nil {
@@ -57,19 +57,19 @@ func Report(ctx context.Context, rt layout.Runtime, id string, payload []byte) e
 	return err
 }
 
-// wanted is what a device asks for: lists of names with commas in between.
+// wanted selects attributes by comma-separated lists of names.
 type wanted struct {
 	Client *string `json:"clientKeys"`
 	Shared *string `json:"sharedKeys"`
 }
 
-// attributesRequest answers with attributes. A device that names none gets all of them.
+// attributesRequest answers with attributes. A device that names none receives all of them.
 func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request, done func(error)) error {
 	var in wanted
 	if err := decode(m.Payload, &in); err != nil {
 		return err
 	}
-	doc := []byte("{}") // where there is no entity
+	doc := []byte("{}") // for an entity that does not exist
 	err := l.view(c, c.Self(), func(v entity.View) { doc = Attributes(v, in.Client, in.Shared) })
 	if err != nil {
 		return err
@@ -79,9 +79,9 @@ func (l *Layout) attributesRequest(c layout.Client, m *layout.Message, r request
 	return nil
 }
 
-// Attributes returns attributes of an entity as ThingsBoard answers a request for them: the
-// members client and shared, each where there is something to say. client and shared are lists
-// of names with commas in between; where both are nil, all attributes are returned.
+// Attributes returns attributes of an entity in the form of a ThingsBoard response: the members
+// client and shared, each unless it is empty. client and shared are comma-separated lists of names;
+// if both are nil, all attributes are returned.
 func Attributes(v entity.View, client, shared *string) []byte {
 	doc := []byte{'{'}
 	all := client == nil && shared == nil
@@ -118,7 +118,7 @@ func splitKeys(text string) map[string]bool {
 	return keys
 }
 
-// chosen returns the leaves of the attributes of these names, or of all.
+// chosen returns the leaves of the attributes named in keys, or of all attributes.
 func chosen(v entity.View, s entity.Section, keys map[string]bool, all bool) (list []entity.Attribute) {
 	for a := range v.EachAttribute(s) {
 		if name, _ := a.Member(); all || keys[name] {
@@ -128,7 +128,7 @@ func chosen(v entity.View, s entity.Section, keys map[string]bool, all bool) (li
 	return list
 }
 
-// Edited tells devices which of their shared attributes have changed.
+// Edited sends devices their shared attributes that have changed.
 func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 	clients := l.speakers(change.Entity)
 	if len(clients) == 0 {
@@ -150,7 +150,7 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 		return nil
 	})
 	if notFoundIsNothing(err) != nil {
-		return // the server shuts down
+		return // the server is shutting down
 	}
 	doc := updateDocument(names, have)
 	for _, c := range clients {
@@ -165,8 +165,8 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 	}
 }
 
-// updateDocument has the attributes that are set, and under deleted the names of those
-// that are gone.
+// updateDocument returns the attributes that are set and, as the member deleted, the names of those
+// that were removed.
 func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
 	for i := range have {
 		name, _ := have[i].Member()
@@ -176,7 +176,7 @@ func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
 	if len(gone) == 0 {
 		return entity.AppendAttributes(nil, have)
 	}
-	deleted, _ := json.Marshal(gone) // strings can be written
+	deleted, _ := json.Marshal(gone) // it cannot fail
 	doc := append([]byte(`{"deleted":`), deleted...)
 	if len(have) == 0 {
 		return append(doc, '}')
@@ -185,8 +185,8 @@ func updateDocument(names map[string]bool, have []entity.Attribute) []byte {
 	return append(doc, entity.AppendAttributes(nil, have)[1:]...)
 }
 
-// clientCall answers what a device asks of the server. ThingsBoard leaves that to rules
-// that its users write; the time is what devices without a clock ask for.
+// clientCall answers a request of a device to the server. ThingsBoard leaves these to rules written
+// by its users; devices without a clock ask for the time.
 func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done func(error)) error {
 	answer, err := AnswerServerCall(m.Payload)
 	if err != nil {
@@ -197,8 +197,8 @@ func (l *Layout) clientCall(c layout.Client, m *layout.Message, r request, done 
 	return nil
 }
 
-// AnswerServerCall answers a request of a device to the server, an RPC from the client. The error
-// wraps entity.ErrInvalid.
+// AnswerServerCall answers a request of a device to the server, in ThingsBoard an RPC from the
+// client. The error wraps entity.ErrInvalid.
 func AnswerServerCall(payload []byte) ([]byte, error) {
 	var call struct {
 		Method string `json:"method"`

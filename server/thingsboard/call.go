@@ -13,12 +13,12 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// What ThingsBoard calls an RPC to a device is a command, see layout.NumberOf.
+// An RPC to a device in ThingsBoard is a command, see layout.NumberOf.
 
-// takeCalls has a client receive the commands of a device, if it may speak for it.
+// takeCalls starts the delivery of a device's commands to a client, if the client may receive them.
 func (l *Layout) takeCalls(c layout.Client, id string) {
 	if entity.CheckID(id) != nil || c.May(access.Receive, id) != nil {
-		return // its subscription is to nothing
+		return // the subscription has no effect
 	}
 	receiving := l.begin(c, id)
 	if receiving == nil {
@@ -32,7 +32,7 @@ func (l *Layout) takeCalls(c layout.Client, id string) {
 	}
 }
 
-// sendCall sends a command to a device on the topic to which the client subscribes.
+// sendCall sends a command to a device on the topic that the client subscribes to.
 func (l *Layout) sendCall(c layout.Client, command *entity.Command, receipt *layout.Receipt) error {
 	number, body := layout.NumberOf(command), callBody(command)
 	if command.Entity == c.Self() {
@@ -50,13 +50,13 @@ func (l *Layout) sendCall(c layout.Client, command *entity.Command, receipt *lay
 	return c.Send(gatewayCalls, append(append(text, body...), "}}"...), receipt)
 }
 
-// AppendCall appends a command as a device that asks over HTTP gets it.
+// AppendCall appends a command in the form for devices that poll over HTTP.
 func AppendCall(dst []byte, command *entity.Command) []byte {
 	dst = append(strconv.AppendInt(append(dst, `{"id":`...), layout.NumberOf(command), 10), ',')
 	return append(append(dst, callBody(command)...), '}')
 }
 
-// callBody has the members method and params of a command.
+// callBody returns the members method and params of a command.
 func callBody(command *entity.Command) []byte {
 	body := append(value.AppendQuoted([]byte(`"method":`), command.Name), `,"params":`...)
 	if command.Request.Kind() == 0 {
@@ -65,7 +65,7 @@ func callBody(command *entity.Command) []byte {
 	return command.Request.AppendJSON(body)
 }
 
-// answerCall takes what a device answers to a command.
+// answerCall handles the answer of a device to a command.
 func (l *Layout) answerCall(c layout.Client, m *layout.Message, r request, done func(error)) error {
 	number, err := strconv.ParseInt(r.number, 10, 64)
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Layout) answerCall(c layout.Client, m *layout.Message, r request, done 
 	return nil
 }
 
-// gatewayAnswer takes what a device behind a gateway answers.
+// gatewayAnswer handles the answer of a device behind a gateway.
 func (l *Layout) gatewayAnswer(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	var in gatewayReply
 	if err := decode(m.Payload, &in); err != nil {
@@ -100,9 +100,9 @@ func (l *Layout) answer(c layout.Client, id string, number int64, payload []byte
 	return Answer(l.host.Running, l.host.Runtime, id, number, payload)
 }
 
-// Answer ends the command of an entity that a device was sent with a number, with any JSON or
-// nothing. An answer to a command that has ended, or that there is not, comes too late and
-// changes nothing. The error is one of entity.Runtime.Done.
+// Answer completes the command of an entity that was sent with a number; payload is any JSON, or
+// empty. If there is no such command, or it has ended, the answer changes nothing. The errors are
+// those of entity.Runtime.Done.
 func Answer(ctx context.Context, rt layout.Runtime, id string, number int64, payload []byte) error {
 	result, err := entity.ParseValue(payload)
 	if err != nil {

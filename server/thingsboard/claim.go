@@ -11,18 +11,19 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// Claimer lets devices be claimed. access.Claims is one.
+// Claimer accepts the claims that devices offer. access.Claims implements it.
 type Claimer interface {
 	Offer(by, entity, secret string, d time.Duration) error
 }
 
-// claimRequest is what a device sends that lets itself be claimed.
+// claimRequest is the message of a device that offers itself to be claimed.
 type claimRequest struct {
 	Secret   string `json:"secretKey"`
 	Duration int64  `json:"durationMs"`
 }
 
-// Claim lets a device be claimed as its message says, which a principal sends. The error wraps entity.ErrInvalid.
+// Claim offers a device to be claimed, as its message says. by is the principal that sent it. The
+// error wraps entity.ErrInvalid.
 func Claim(claims Claimer, by, id string, payload []byte) error {
 	var in claimRequest
 	if len(bytes.TrimSpace(payload)) > 0 {
@@ -38,7 +39,7 @@ func Claim(claims Claimer, by, id string, payload []byte) error {
 	return err
 }
 
-// claim lets the device itself be claimed.
+// claim handles a device's offer to be claimed.
 func (l *Layout) claim(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	if err := l.offer(c, c.Self(), m.Payload); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (l *Layout) claim(c layout.Client, m *layout.Message, _ request, done func(
 	return nil
 }
 
-// gatewayClaim lets devices behind a gateway be claimed.
+// gatewayClaim handles the offers of devices behind a gateway to be claimed.
 func (l *Layout) gatewayClaim(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	list, err := members(m.Payload)
 	if err != nil {

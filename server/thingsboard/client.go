@@ -4,27 +4,28 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// client is a connection that has subscribed to something of ThingsBoard's, or behind which
-// devices are. Its fields are guarded by Layout.mu.
+// client is a connection that subscribes to a ThingsBoard topic, or has devices behind it. Its
+// fields are guarded by Layout.mu.
 type client struct {
-	devices map[string]*layout.Receiving // for which it speaks, by id; nil where it takes no commands
-	gateway bool                         // it takes commands of devices behind it
+	devices map[string]*layout.Receiving // the devices that it speaks for, by id; nil for those whose commands it does not receive
+	gateway bool                         // it receives the commands of the devices behind it
 }
 
-// Topics to which clients subscribe for commands, as the first of them has it.
+// Topics of commands, as they are subscribed to; callTopic and shortCallTopic are followed by a
+// number.
 const (
 	callTopic      = "v1/devices/me/rpc/request/"
 	shortCallTopic = "v2/r/req/"
 	gatewayCalls   = "v1/gateway/rpc"
 )
 
-// takesCalls reports whether a filter covers the commands of the device itself.
+// takesCalls reports whether a filter matches the commands of the device itself.
 func takesCalls(filter string) bool {
 	return layout.Matches(filter, callTopic+"1") || layout.Matches(filter, shortCallTopic+"1")
 }
 
-// Subscribed notes that a device may want to be told what it should be, and takes its commands
-// if that is what it subscribes to.
+// Subscribed records that a client speaks for its device, and starts the delivery of commands if
+// the filter matches them.
 func (l *Layout) Subscribed(c layout.Client, filter string) {
 	l.join(c, c.Self())
 	if takesCalls(filter) {
@@ -37,8 +38,8 @@ func (l *Layout) Subscribed(c layout.Client, filter string) {
 	}
 }
 
-// beginGateway notes that a client takes the commands of the devices behind it, and returns
-// those that there are.
+// beginGateway records that a client receives the commands of the devices behind it, and returns
+// those that are connected.
 func (l *Layout) beginGateway(c layout.Client) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +56,8 @@ func (l *Layout) beginGateway(c layout.Client) (ids []string) {
 	return ids
 }
 
-// Unsubscribed ends the receiving of commands that no subscription covers any more. To what
-// else is sent nothing has to be done: a client is sent only what it subscribes to.
+// Unsubscribed ends the delivery of commands that no subscription matches any more. Other messages
+// need no action: a client is only sent what it subscribes to.
 func (l *Layout) Unsubscribed(c layout.Client, _ string) {
 	own := c.Subscribes(callTopic+"1") || c.Subscribes(shortCallTopic+"1")
 	gateway := c.Subscribes(gatewayCalls)
@@ -81,8 +82,8 @@ func endAll(list []*layout.Receiving) {
 	}
 }
 
-// join notes that a client speaks for a device. It reports whether there is room, and whether the
-// client takes the commands of devices behind it.
+// join records that a client speaks for a device. It reports whether the client receives the
+// commands of devices behind it, and whether there was room.
 func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,8 +109,8 @@ func (l *Layout) join(c layout.Client, id string) (gateway, ok bool) {
 	return known.gateway, true
 }
 
-// begin begins the receiving of a device's commands. It returns nil where the client does not
-// speak for the device, or receives them already.
+// begin begins the delivery of a device's commands. It returns nil if the client does not speak for
+// the device, or already receives them.
 func (l *Layout) begin(c layout.Client, id string) *layout.Receiving {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +125,7 @@ func (l *Layout) begin(c layout.Client, id string) *layout.Receiving {
 	return known.devices[id]
 }
 
-// leave takes join back.
+// leave reverts join.
 func (l *Layout) leave(c layout.Client, id string) {
 	l.mu.Lock()
 	var end *layout.Receiving
@@ -139,7 +140,7 @@ func (l *Layout) leave(c layout.Client, id string) {
 	end.End()
 }
 
-// forget takes a client out of those of a device. The caller holds mu.
+// forget removes a client from those of a device. The caller holds mu.
 func (l *Layout) forget(c layout.Client, id string) {
 	l.joined--
 	delete(l.of[id], c)

@@ -15,8 +15,8 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// gatewayTelemetry takes readings of devices behind a gateway: an object by device. All are
-// checked before any is taken.
+// gatewayTelemetry handles readings of devices behind a gateway: an object with a member for each
+// device. All are checked before any is committed.
 func (l *Layout) gatewayTelemetry(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	list, err := members(m.Payload)
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *Layout) gatewayTelemetry(c layout.Client, m *layout.Message, _ request,
 			return fmt.Errorf("device %.64q: %w", list[i].name, err)
 		}
 		all[i] = ingest{readings, list[i].value, m.Once, m}
-		if m.Once.Token != 0 { // of each device its own: a token is known by what it was taken for
+		if m.Once.Token != 0 { // each device needs its own: a token is remembered with what it was used for
 			all[i].once.Token = entity.TokenOf("gateway", strconv.FormatUint(m.Once.Token, 16), list[i].name)
 		}
 	}
@@ -77,13 +77,13 @@ func mayReport(c layout.Client, device string) error {
 	return c.May(access.Report, device)
 }
 
-// gatewayAttributes takes what devices behind a gateway report of themselves.
+// gatewayAttributes handles attributes that devices behind a gateway report.
 func (l *Layout) gatewayAttributes(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	list, err := members(m.Payload)
 	if err != nil {
 		return err
 	}
-	for i := range list { // all that can be found out before any is written
+	for i := range list { // check as much as possible before anything is written
 		if err := mayReport(c, list[i].name); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (l *Layout) gatewayAttributes(c layout.Client, m *layout.Message, _ request
 	return nil
 }
 
-// gatewayAttributesRequest answers with attributes of one device.
+// gatewayAttributesRequest answers with attributes of a device behind the gateway.
 func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	var in struct {
 		ID     int64    `json:"id"`
@@ -136,7 +136,7 @@ func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ 
 	answer = value.AppendQuoted(answer, in.Device)
 	switch {
 	case len(have) == 0:
-	case single: // {"name":value} without its braces and the name
+	case single: // {"name":value}, without the braces and the name
 		doc := entity.AppendAttributes(nil, have)
 		name := value.AppendQuoted(nil, in.Key)
 		answer = append(append(answer, `,"value":`...), doc[len(name)+2:len(doc)-1]...)
@@ -148,14 +148,14 @@ func (l *Layout) gatewayAttributesRequest(c layout.Client, m *layout.Message, _ 
 	return nil
 }
 
-// gatewayReply is what a gateway sends of the answer of a device.
+// gatewayReply is the answer of a device, as a gateway sends it.
 type gatewayReply struct {
 	Device string          `json:"device"`
 	ID     int64           `json:"id"`
 	Data   json.RawMessage `json:"data"`
 }
 
-// connected is what a gateway says of a device that it connects or disconnects.
+// connected is the message of a gateway that a device has connected or disconnected.
 type connected struct {
 	Device string `json:"device"`
 	Type   string `json:"type"`
@@ -168,11 +168,11 @@ func (d *connected) parse(c layout.Client, payload []byte) error {
 	return mayReport(c, d.Device)
 }
 
-// gatewayConnect notes that a device is behind a gateway, which is told what the device
-// should be. A device that is new becomes an entity: of the type that the gateway names, if
-// there is one, and the gateway may write the entity.
+// gatewayConnect records that a device is behind a gateway, and sends the gateway its shared
+// attributes. If the device is new and the gateway may write it, its entity is created, with the
+// type that the gateway names if there is such a type.
 func (l *Layout) gatewayConnect(c layout.Client, m *layout.Message, _ request, done func(error)) error {
-	if m.Will { // whoever it speaks for has gone
+	if m.Will { // the client has gone
 		return fmt.Errorf("%w: a will connects no device", refusal.ErrTopic)
 	}
 	var d connected
@@ -210,7 +210,7 @@ func (l *Layout) make(c layout.Client, d *connected) error {
 	return err
 }
 
-// gatewayDisconnect takes that back.
+// gatewayDisconnect records that a device is no longer behind a gateway.
 func (l *Layout) gatewayDisconnect(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	var d connected
 	if err := d.parse(c, m.Payload); err != nil {

@@ -16,8 +16,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns the members of a JSON object, in their order. One name that comes twice is
-// refused, because one of its values would be lost.
+// members returns the members of a JSON object, in their order. It refuses duplicate names, because
+// a value would be lost.
 func members(payload []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -52,7 +52,7 @@ func members(payload []byte) ([]member, error) {
 	return list, nil
 }
 
-// decode reads a JSON object into what v points to.
+// decode unmarshals a JSON object into v.
 func decode(payload []byte, v any) error {
 	if err := json.Unmarshal(payload, v); err != nil {
 		return malformed(err)
@@ -60,7 +60,7 @@ func decode(payload []byte, v any) error {
 	return nil
 }
 
-// malformed is an error of encoding/json in the words of payloads.
+// malformed translates an error of encoding/json for the sender.
 func malformed(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the JSON ends too early", entity.ErrInvalid)

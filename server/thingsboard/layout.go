@@ -13,34 +13,33 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// MaxDevices bounds the devices of one gateway: those in one of its messages, and those that
-// are connected behind it.
+// MaxDevices bounds the devices of one gateway: those in a message, and those that are connected.
 const MaxDevices = 10_000
 
-// MaxAllDevices bounds the devices for which all clients speak: themselves, and those behind them.
+// MaxAllDevices bounds the devices of all clients together: their own, and those behind them.
 const MaxAllDevices = 200_000
 
 // lookTimeout bounds how long an answer waits for an entity.
 const lookTimeout = 5 * time.Second
 
-// Layout is the layout of ThingsBoard. The zero Layout is ready for layout.Layout.Start.
+// Layout is the layout of ThingsBoard. The zero Layout is ready for Start.
 type Layout struct {
-	// Provisioner makes credentials for new devices; nil: nobody gets any.
+	// Provisioner issues credentials to new devices. If it is nil, there are none.
 	Provisioner Provisioner
-	// Claims lets devices be claimed; nil: none can be.
+	// Claims accepts the claims that devices offer. If it is nil, devices cannot be claimed.
 	Claims Claimer
 
 	host *layout.Host
 
 	mu      sync.Mutex
 	clients map[layout.Client]*client         // guarded by mu
-	of      map[string]map[layout.Client]bool // guarded by mu; who speaks for a device
-	joined  int                               // guarded by mu; how many there are in of
+	of      map[string]map[layout.Client]bool // guarded by mu; the clients that speak for a device
+	joined  int                               // guarded by mu; the number of clients in of, for all devices
 }
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Prefixes begin the topics of devices and gateways.
+// Prefixes returns the prefixes of the topics of devices and gateways.
 func (l *Layout) Prefixes() []string {
 	return []string{"v1/devices/me/", "v1/gateway/", "v2/", provisionPrefix}
 }
@@ -51,24 +50,24 @@ func (l *Layout) Start(h *layout.Host) {
 	l.clients, l.of = map[layout.Client]*client{}, map[string]map[layout.Client]bool{}
 }
 
-// About says that each client gets what is meant for it alone.
+// About returns layout.Nobody: each client is sent its own messages.
 func (l *Layout) About(string) (id string, to layout.Audience) { return "", layout.Nobody }
 
-// topic is what a topic means.
+// topic is a topic and its handler.
 type topic struct {
-	name string // the whole, or with number what is before it
-	// number says that a number follows, that of a request.
+	name string // the topic, or its beginning if a number follows
+	// number reports whether the number of a request follows.
 	number  bool
 	receive func(l *Layout, c layout.Client, m *layout.Message, r request, done func(error)) error
 }
 
-// request is a message that wants an answer: at a topic, with a number.
+// request is a message that expects an answer.
 type request struct {
 	number string
 	answer string // the topic of the answer
 }
 
-// topics are those that devices publish to. Where two begin alike the longer one is first.
+// topics are the topics that devices publish to. A topic precedes those that are its prefix.
 var topics = []topic{
 	{name: "v1/devices/me/telemetry", receive: (*Layout).telemetry},
 	{name: "v1/devices/me/attributes/request/", number: true, receive: (*Layout).attributesRequest},
@@ -94,7 +93,7 @@ var topics = []topic{
 	{name: "v1/gateway/disconnect", receive: (*Layout).gatewayDisconnect},
 }
 
-// errTopic lists the topics of which there is one.
+// errTopic lists the topics that exist.
 var errTopic = func() error {
 	var names []string
 	for i := range topics {
@@ -107,7 +106,7 @@ var errTopic = func() error {
 	return fmt.Errorf("%w: of ThingsBoard's there are %s", refusal.ErrTopic, strings.Join(names, ", "))
 }()
 
-// Receive takes a message of a device or a gateway.
+// Receive handles a message of a device or a gateway.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
 	for i := range topics {
 		t := &topics[i]
@@ -124,10 +123,10 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	return errTopic
 }
 
-// answerTopic makes the topic of a request that of its answer.
+// answerTopic turns the topic of a request into that of its answer.
 var answerTopic = strings.NewReplacer("/request/", "/response/", "/req/", "/res/")
 
-// checkNumber reports what keeps a text from being the number of a request.
+// checkNumber checks that a string is the number of a request.
 func checkNumber(number string) error {
 	if number == "" || len(number) > 19 || strings.Trim(number, "0123456789") != "" {
 		return fmt.Errorf("%w: the number of a request must be an integer from 0 to 9223372036854775807, not %.32q", refusal.ErrTopic, number)
@@ -135,7 +134,7 @@ func checkNumber(number string) error {
 	return nil
 }
 
-// telemetry takes readings of the device itself.
+// telemetry handles readings of the device itself.
 func (l *Layout) telemetry(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	readings, err := entity.ParseReadings(m.Payload, time.Now())
 	if err != nil {
@@ -144,7 +143,7 @@ func (l *Layout) telemetry(c layout.Client, m *layout.Message, _ request, done f
 	return l.ingest(c, c.Self(), &ingest{readings: readings, payload: m.Payload, once: m.Once, message: m}, done)
 }
 
-// ingest is readings of one device.
+// ingest contains readings of one device.
 type ingest struct {
 	readings []entity.Reading
 	payload  []byte
@@ -179,7 +178,7 @@ func (l *Layout) speakers(id string) []layout.Client {
 	return list
 }
 
-// view looks at an entity; one that does not exist has nothing.
+// view calls f with an entity. If the entity does not exist, it does nothing.
 func (l *Layout) view(c layout.Client, id string, f func(entity.View)) error {
 	if err := c.May(access.Read, id); err != nil {
 		return err

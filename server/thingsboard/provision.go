@@ -12,7 +12,7 @@ import (
 )
 
 // A device without credentials connects with the user name provision, publishes a ProvisionRequest
-// to /provision/request, and is answered at /provision/response.
+// to /provision/request, and receives the answer on /provision/response.
 const (
 	provisionPrefix   = "/provision/"
 	provisionRequest  = "/provision/request"
@@ -28,12 +28,12 @@ const (
 	MQTTBasic   = "MQTT_BASIC"
 )
 
-// ProvisionRequest is what a device sends to get credentials.
+// ProvisionRequest is a device's request for credentials.
 type ProvisionRequest struct {
 	Device string `json:"deviceName"`
 	Key    string `json:"provisionDeviceKey"`
 	Secret string `json:"provisionDeviceSecret"`
-	// Type is that of credentials which the device has made itself; "" for none.
+	// Type is the type of the credentials that the device has generated itself; "" for none.
 	Type     string `json:"credentialsType"`
 	Token    string `json:"token"`
 	User     string `json:"username"`
@@ -42,7 +42,7 @@ type ProvisionRequest struct {
 	Hash     string `json:"hash"`
 }
 
-// ParseProvision reads a request. The error wraps entity.ErrInvalid.
+// ParseProvision parses a request. The error wraps entity.ErrInvalid.
 func ParseProvision(payload []byte) (*ProvisionRequest, error) {
 	var r ProvisionRequest
 	if err := decode(payload, &r); err != nil {
@@ -54,41 +54,41 @@ func ParseProvision(payload []byte) (*ProvisionRequest, error) {
 	return &r, nil
 }
 
-// ProvisionAnswer is the response to a device.
+// ProvisionAnswer is the response to a ProvisionRequest.
 type ProvisionAnswer struct {
 	// Status is SUCCESS, NOT_FOUND or FAILURE.
 	Status string `json:"status"`
-	// Error is the text of ThingsBoard for the other two.
+	// Error is ThingsBoard's text if the request was not successful.
 	Error string `json:"errorMsg,omitempty"`
 	Type  string `json:"credentialsType,omitempty"`
 	// Value is the access token, or the name and the password.
 	Value json.RawMessage `json:"credentialsValue,omitempty"`
 }
 
-// Answers to a request that brings no credentials.
+// Answers to an unsuccessful request.
 var (
-	// ProvisionNotFound is for a key that there is not, a wrong secret, and one that has expired.
+	// ProvisionNotFound is for an unknown or expired key, and for a wrong secret.
 	ProvisionNotFound = ProvisionAnswer{Status: "NOT_FOUND", Error: "Provision data was not found!"}
-	// ProvisionFailed is for whatever else keeps a device from getting credentials.
+	// ProvisionFailed is for any other reason.
 	ProvisionFailed = ProvisionAnswer{Status: "FAILURE", Error: "Failed to provision device!"}
 )
 
-// Provisioned answers with the access token of a device, or with its name and password.
+// Provisioned returns the answer with a device's access token, or with its name and password.
 func Provisioned(token, name, password, client string) ProvisionAnswer {
 	if token != "" {
-		value, _ := json.Marshal(token) // a string can be written
+		value, _ := json.Marshal(token) // it cannot fail
 		return ProvisionAnswer{Status: "SUCCESS", Type: AccessToken, Value: value}
 	}
-	value, _ := json.Marshal(map[string]string{"clientId": client, "userName": name, "password": password}) // as above
+	value, _ := json.Marshal(map[string]string{"clientId": client, "userName": name, "password": password}) // it cannot fail
 	return ProvisionAnswer{Status: "SUCCESS", Type: MQTTBasic, Value: value}
 }
 
-// Provisioner makes credentials for devices that know a provision key. It answers each request.
+// Provisioner issues credentials to devices that know a provision key. It answers every request.
 type Provisioner interface {
 	Provision(ctx context.Context, from netip.Addr, r *ProvisionRequest) ProvisionAnswer
 }
 
-// provision answers a device that has no credentials yet.
+// provision handles the request of a device that has no credentials yet.
 func (l *Layout) provision(c layout.Client, m *layout.Message, _ request, done func(error)) error {
 	if m.Will {
 		return fmt.Errorf("%w: a will asks for no credentials", refusal.ErrTopic)
@@ -105,7 +105,7 @@ func (l *Layout) provision(c layout.Client, m *layout.Message, _ request, done f
 	if err != nil {
 		return err
 	}
-	_ = c.Send(provisionResponse, text, nil) // a device that does not listen has its answer lost
+	_ = c.Send(provisionResponse, text, nil) // a device that does not subscribe loses its answer
 	done(nil)
 	return nil
 }
