@@ -15,19 +15,19 @@ import (
 
 const prefix = "$aws/things/"
 
-// Layout is the layout of shadows. The zero Layout is ready for layout.Layout.Start.
+// Layout is the layout of shadows. The zero Layout is ready for Start.
 type Layout struct{ host *layout.Host }
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Prefixes begin the topics of things.
+// Prefixes returns the prefix of the topics of things.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start gives the layout its host.
 func (l *Layout) Start(h *layout.Host) { l.host = h }
 
-// parseTopic returns the shadow and the operation of a topic: update, get or delete, or update/delta
-// for example. ok is false where the topic is none of a shadow.
+// parseTopic returns the shadow and the operation of a topic, such as update, get, delete or
+// update/delta. It returns false if the topic is not about a shadow.
 func parseTopic(topic string) (s Shadow, operation string, ok bool) {
 	rest, ok := strings.CutPrefix(topic, prefix)
 	thing, rest, in := strings.Cut(rest, "/shadow/")
@@ -44,7 +44,7 @@ func parseTopic(topic string) (s Shadow, operation string, ok bool) {
 	return s, rest, true
 }
 
-// topic is the topic of the shadow before /update, for example.
+// topic returns the prefix of the shadow's topics, before /update and so on.
 func (s Shadow) topic() string {
 	if s.Name == "" {
 		return prefix + s.Thing + "/shadow"
@@ -52,8 +52,7 @@ func (s Shadow) topic() string {
 	return prefix + s.Thing + "/shadow/name/" + s.Name
 }
 
-// About says that a topic is about a thing, and that those who may read it get what is
-// published.
+// About returns the thing that a topic is about. Those who may read it receive what is published.
 func (l *Layout) About(topic string) (id string, to layout.Audience) {
 	s, _, _ := parseTopic(topic)
 	return s.Thing, layout.Readers
@@ -100,7 +99,7 @@ func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte)
 		return nil, nil, err
 	}
 	if err := c.May(needs, s.Thing); err != nil {
-		return nil, nil, err // nobody who may not read the thing would get the answer
+		return nil, nil, err // the answer would reach nobody who may not read the thing
 	}
 	if s.Name != "" {
 		if err := CheckName(s.Name); err != nil {
@@ -119,23 +118,23 @@ func (l *Layout) do(c layout.Client, s Shadow, operation string, payload []byte)
 	return answer, nil, err
 }
 
-// refused is the answer to a request that is rejected before it is read.
+// refused returns the answer to a request that is rejected before it is parsed.
 func refused(payload []byte, err error) ([]byte, error) {
 	in, _ := parse(payload, true) // for its token
 	return in.refuse(err)
 }
 
-// Subscribed has nothing to do: what there is to say is published.
+// Subscribed does nothing: messages are published.
 func (l *Layout) Subscribed(layout.Client, string) {}
 
-// Unsubscribed has nothing to do either.
+// Unsubscribed does nothing.
 func (l *Layout) Unsubscribed(layout.Client, string) {}
 
-// Left has nothing to do either.
+// Left does nothing.
 func (l *Layout) Left(layout.Client) {}
 
-// Edited publishes what desired and reported differ in, after a change of what is desired or
-// of what is reported of that.
+// Edited publishes the differences between desired and reported, after a change of desired, or of a
+// reported attribute that is also desired.
 func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 	var whole *document // of the entity, read once
 	for s := range concerned(change) {
@@ -146,7 +145,7 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 		if whole == nil {
 			d, err := read(ctx, l.host.Runtime, Shadow{Thing: s.Thing})
 			if err != nil {
-				return // the server shuts down
+				return // the server is shutting down
 			}
 			whole = &d
 		}
@@ -181,7 +180,8 @@ func concerned(change *entity.Change) map[Shadow]bool {
 	return set
 }
 
-// differs reports whether an edit may have changed what the sections of the shadow differ in.
+// differs reports whether an edit may have changed the differences between the sections of the
+// shadow.
 func (s Shadow) differs(edit *entity.Edit, now *document) bool {
 	inside := ""
 	if s.Name != "" {
@@ -201,15 +201,15 @@ func concerns(leaves []entity.Attribute, path string) bool {
 	for at := path; at != ""; at = at[:strings.LastIndexByte(at, '/')] {
 		i, ok := find(leaves, at)
 		if ok || at == path && i < len(leaves) && strings.HasPrefix(leaves[i].Path, path) {
-			// The first leaf from path on begins with it: it is below it, or beside it,
-			// as /a-b is beside /a. What is told twice does no harm.
+			// The first leaf from path on that begins with it is below it, or beside it, as /a-b is
+			// beside /a. A needless delta does no harm.
 			return true
 		}
 	}
 	return path == "" && len(leaves) > 0
 }
 
-// find returns where the leaf of a path is or belongs among leaves, which are ordered.
+// find returns the index of the leaf at a path among sorted leaves, or where it belongs.
 func find(leaves []entity.Attribute, path string) (int, bool) {
 	return slices.BinarySearchFunc(leaves, path, func(a entity.Attribute, path string) int { return strings.Compare(a.Path, path) })
 }

@@ -17,18 +17,16 @@ import (
 )
 
 const (
-	maxNameBytes  = 64 // of a named shadow
+	maxNameBytes  = 64 // of the name of a shadow
 	maxTokenBytes = 64 // of a client token
-	// maxTries is how often an update without a version is tried again when another edit
-	// came in between.
+	// maxTries is how often an update without a version is tried if other edits intervene.
 	maxTries = 10
 )
 
-// Shadow names a shadow. The classic one of a thing has no Name.
+// Shadow identifies a shadow. The classic shadow of a thing has no Name.
 type Shadow struct{ Thing, Name string }
 
-// CheckName reports what keeps a text from being the name of a shadow. The error is a
-// *Rejection.
+// CheckName checks that a string is a valid name of a shadow. The error is a *Rejection.
 func CheckName(name string) error {
 	const allowed = "$-_:"
 	plain := strings.IndexFunc(name, func(r rune) bool {
@@ -40,9 +38,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Rejection is why a request was rejected, in the words of AWS.
+// Rejection says why a request was rejected, in the words of AWS.
 type Rejection struct { //nolint:errname // what AWS calls it
-	Code    int // a status of HTTP
+	Code    int // an HTTP status
 	Message string
 	cause   error
 }
@@ -57,8 +55,7 @@ func reject(format string, args ...any) error {
 	return &Rejection{Code: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), cause: entity.ErrInvalid}
 }
 
-// rejection returns what a request is answered with for an error, or nil for an error that
-// the sender should try again after.
+// rejection returns the rejection for an error, or nil if the sender should try again.
 func rejection(err error) *Rejection {
 	if r, ok := errors.AsType[*Rejection](err); ok {
 		return r
@@ -73,20 +70,20 @@ func rejection(err error) *Rejection {
 	}
 }
 
-// request is what a client sends.
+// request is a client's request.
 type request struct {
 	Given   json.RawMessage `json:"state"`
 	Version *uint64         `json:"version"`
 	Token   json.RawMessage `json:"clientToken"`
 
-	state state  // of Given, where that is needed
-	token string // the same, checked, as JSON; "" for none
+	state state  // parsed from Given, for operations that use it
+	token string // the checked client token, as JSON; "" for none
 }
 
-// state has the patches of the sections, nil for none.
+// state contains the patches of the sections, nil for none.
 type state struct{ desired, reported json.RawMessage }
 
-// parse reads a state, in which nothing else may be.
+// parse parses a state, which must contain nothing else.
 func (s *state) parse(data []byte) error {
 	if len(data) == 0 {
 		return reject("Missing required node: state")
@@ -111,7 +108,7 @@ func (s *state) parse(data []byte) error {
 	return nil
 }
 
-// parse reads a request, which may be empty where there is nothing to say.
+// parse parses a request. It may be empty if mayBeEmpty is set.
 func parse(payload []byte, mayBeEmpty bool) (*request, error) {
 	in := &request{}
 	if mayBeEmpty && len(payload) == 0 {
@@ -138,15 +135,14 @@ func parse(payload []byte, mayBeEmpty bool) (*request, error) {
 	return in, nil
 }
 
-// document is a shadow at one moment.
+// document is a snapshot of a shadow.
 type document struct {
 	version           uint64
 	etag              string
 	desired, reported []entity.Attribute
 }
 
-// read returns a shadow. There is none where both sections are empty, and where there is
-// no entity.
+// read returns a shadow, which is empty if it does not exist, or the entity does not.
 func read(ctx context.Context, rt layout.Runtime, s Shadow) (d document, err error) {
 	err = rt.View(ctx, s.Thing, func(v entity.View) error {
 		d = document{version: v.Revision(), etag: v.ETag(), desired: s.leaves(v, entity.Desired), reported: s.leaves(v, entity.Reported)}
@@ -158,12 +154,12 @@ func read(ctx context.Context, rt layout.Runtime, s Shadow) (d document, err err
 	return d, err
 }
 
-// leaves returns the part of a section that is the shadow's, with paths within it.
+// leaves returns the leaves of a section that belong to the shadow, with paths relative to it.
 func (s Shadow) leaves(v entity.View, section entity.Section) []entity.Attribute {
 	return s.part(slices.Collect(v.EachAttribute(section)))
 }
 
-// part is leaves for the leaves of a whole section.
+// part is like leaves, for the leaves of a whole section.
 func (s Shadow) part(all []entity.Attribute) []entity.Attribute {
 	if s.Name == "" {
 		return all
@@ -183,8 +179,8 @@ func (s Shadow) part(all []entity.Attribute) []entity.Attribute {
 
 func (d *document) exists() bool { return len(d.desired)+len(d.reported) > 0 }
 
-// parts are the members of state and metadata: desired and reported, each where it has
-// something in it, and with the delta that, too.
+// parts returns the members of state and metadata: desired, reported and, if delta is set, delta.
+// It omits those that are empty.
 func (d *document) parts(delta bool) (list []part) {
 	list = append(list, part{"desired", d.desired}, part{"reported", d.reported})
 	if delta {
@@ -198,7 +194,7 @@ type part struct {
 	leaves []entity.Attribute
 }
 
-// appendParts appends an object of parts.
+// appendParts appends an object with the parts.
 func appendParts(dst []byte, parts []part, each func([]byte, []entity.Attribute) []byte) []byte {
 	dst = append(dst, '{')
 	for i, p := range parts {
@@ -218,7 +214,7 @@ func (d *document) append(dst []byte, delta bool) []byte {
 	return fmt.Appendf(dst, `,"version":%d`, d.version)
 }
 
-// finish appends the time and the client token, and ends the answer.
+// finish appends the time and the client token, and closes the answer.
 func (in *request) finish(dst []byte) []byte {
 	dst = fmt.Appendf(dst, `,"timestamp":%d`, time.Now().Unix())
 	if in.token != "" {
@@ -227,7 +223,7 @@ func (in *request) finish(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Get returns the document of a shadow, as get/accepted has it.
+// Get returns the document of a shadow, in the form of get/accepted.
 func Get(ctx context.Context, rt layout.Runtime, s Shadow, payload []byte) ([]byte, error) {
 	in, err := parse(payload, true)
 	if err != nil {
@@ -251,7 +247,7 @@ func (s Shadow) missing() error {
 	return &Rejection{http.StatusNotFound, fmt.Sprintf("No shadow exists with name: '%s'", name), entity.ErrNotFound}
 }
 
-// Delete removes a shadow, and returns what delete/accepted has.
+// Delete deletes a shadow, and returns the payload of delete/accepted.
 func Delete(ctx context.Context, rt layout.Runtime, s Shadow, payload []byte) ([]byte, error) {
 	in, err := parse(payload, true)
 	if err != nil {
@@ -269,7 +265,7 @@ func Delete(ctx context.Context, rt layout.Runtime, s Shadow, payload []byte) ([
 	return in.finish(fmt.Appendf(nil, `{"version":%d`, done.Revision)), nil
 }
 
-// Update changes a shadow. It returns what update/accepted has, and update/documents.
+// Update changes a shadow. It returns the payloads of update/accepted and update/documents.
 func Update(ctx context.Context, rt layout.Runtime, s Shadow, payload []byte) (accepted, documents []byte, err error) {
 	in, err := parse(payload, false)
 	if err == nil {
@@ -300,7 +296,7 @@ func Update(ctx context.Context, rt layout.Runtime, s Shadow, payload []byte) (a
 	return in.accepted(&after), documents, nil
 }
 
-// accepted has what was asked for, and when its leaves were set.
+// accepted returns the requested state, and when its leaves were set.
 func (in *request) accepted(after *document) []byte {
 	dst := []byte(`{"state":{`)
 	var metadata []byte
@@ -323,10 +319,10 @@ func (in *request) accepted(after *document) []byte {
 	return in.finish(fmt.Appendf(dst, `,"version":%d`, after.version))
 }
 
-// touched returns the leaves of the members that a patch has at its top.
+// touched returns the leaves below the top-level members of a patch.
 func touched(patch json.RawMessage, leaves []entity.Attribute) (list []entity.Attribute) {
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(patch, &members) // it was read before; null has none
+	_ = json.Unmarshal(patch, &members) // it was parsed before; null has no members
 	for _, a := range leaves {
 		name, _ := a.Member()
 		if _, ok := members[name]; ok {
@@ -336,7 +332,7 @@ func touched(patch json.RawMessage, leaves []entity.Attribute) (list []entity.At
 	return list
 }
 
-// patch merges a JSON object into a section of the shadow; null clears it.
+// patch returns the patch that merges a JSON object into a section of the shadow; null clears it.
 func (s Shadow) patch(section entity.Section, have []entity.Attribute, text []byte) entity.Patch {
 	null := string(text) == "null"
 	switch {
@@ -352,8 +348,8 @@ func (s Shadow) patch(section entity.Section, have []entity.Attribute, text []by
 	}
 }
 
-// change edits a shadow under the condition that nobody else has edited the entity since f
-// looked at it. Where the request has no version, it is tried again.
+// change edits a shadow on the condition that the entity was not edited since f saw it. If the
+// request has no version, it tries again.
 func change(ctx context.Context, rt layout.Runtime, s Shadow, in *request, f func(*document) ([]entity.Patch, error)) (entity.Edited, error) {
 	for try := 1; ; try++ {
 		d, err := read(ctx, rt, s)
@@ -368,7 +364,7 @@ func change(ctx context.Context, rt layout.Runtime, s Shadow, in *request, f fun
 			return entity.Edited{}, err
 		}
 		done, err := rt.Edit(ctx, s.Thing, entity.Edits{If: d.etag, Patches: patches})
-		if errors.Is(err, entity.ErrNotFound) { // it was deleted
+		if errors.Is(err, entity.ErrNotFound) { // it was deleted meanwhile
 			err = fmt.Errorf("%w: %w", entity.ErrConflict, err)
 		}
 		if in.Version == nil && try < maxTries && errors.Is(err, entity.ErrConflict) {
@@ -378,7 +374,7 @@ func change(ctx context.Context, rt layout.Runtime, s Shadow, in *request, f fun
 	}
 }
 
-// refuse returns the answer to a request that is rejected, nil where it is to be tried again.
+// refuse returns the answer to a rejected request, or nil if the sender should try again.
 func (in *request) refuse(err error) ([]byte, error) {
 	r := rejection(err)
 	if r == nil {
@@ -421,8 +417,8 @@ func (s Shadow) edited(leaves []entity.Attribute, section entity.Section, edits 
 	return list
 }
 
-// Names returns the names of the named shadows of a thing: of the objects in its sections
-// desired and reported that can be one.
+// Names returns the names of the named shadows of a thing: of the objects in desired and reported
+// whose name is valid for a shadow.
 func Names(ctx context.Context, rt layout.Runtime, thing string) ([]string, error) {
 	names := map[string]bool{}
 	err := rt.View(ctx, thing, func(v entity.View) error {
@@ -435,13 +431,13 @@ func Names(ctx context.Context, rt layout.Runtime, thing string) ([]string, erro
 		}
 		return nil
 	})
-	list := slices.AppendSeq([]string{}, maps.Keys(names)) // none is an empty list of JSON
+	list := slices.AppendSeq([]string{}, maps.Keys(names)) // an empty list must be [] in JSON
 	slices.Sort(list)
 	return list, err
 }
 
-// named returns the name of the named shadow that has an attribute of one of its sections, if
-// one can have it.
+// named returns the name of the named shadow to which an attribute in desired or reported belongs,
+// if any.
 func named(a *entity.Attribute) (name string, ok bool) {
 	name, deeper := a.Member()
 	return name, deeper && CheckName(name) == nil
