@@ -15,10 +15,11 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// receive has a client sent the commands of its device, if it may have them and is not sent them already.
+// receive starts the delivery of a device's commands to a client, if it may receive them and does
+// not do so already.
 func (l *Layout) receive(c layout.Client, id string) {
 	if c.May(access.Receive, id) != nil {
-		return // its subscription is to nothing
+		return // the subscription has no effect
 	}
 	l.mu.Lock()
 	k := l.known(c, id)
@@ -37,8 +38,8 @@ func (l *Layout) receive(c layout.Client, id string) {
 	}
 }
 
-// send sends a command as a method, or to a client that takes none as a message, which is done when the client has
-// acknowledged it.
+// send sends a command as a direct method, or, to a client that does not subscribe to methods, as a
+// message. The command is then done when the client has acknowledged the message.
 func (l *Layout) send(c layout.Client, command *entity.Command, receipt *layout.Receipt) error {
 	method := methodPrefix + url.PathEscape(command.Name) + "/?" + requestID + "=" + strconv.FormatInt(layout.NumberOf(command), 16)
 	err := c.Send(method, RequestBody(command), receipt)
@@ -55,7 +56,7 @@ func (l *Layout) send(c layout.Client, command *entity.Command, receipt *layout.
 	}))
 }
 
-// RequestBody is what a command asks for; null where it asks for nothing more than its name.
+// RequestBody returns the request of a command, null if it has none.
 func RequestBody(command *entity.Command) []byte {
 	if command.Request.IsZero() {
 		return []byte("null")
@@ -63,19 +64,19 @@ func RequestBody(command *entity.Command) []byte {
 	return command.Request.AppendJSON(nil)
 }
 
-// CommandProperty is the property of a message to a device that has the name of the command.
+// CommandProperty is the property of a message to a device that contains the name of the command.
 const CommandProperty = "command"
 
-// boundProperties are the properties of a message to a device: that it is for it, the id of the command, and its
-// name.
+// boundProperties returns the properties of a message to a device: its destination, the id of the
+// command, and its name.
 func boundProperties(command *entity.Command) string {
 	escape := func(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 	return "%24.to=" + escape("/devices/"+command.Entity+"/messages/devicebound") + "&%24.mid=" + escape(command.ID) +
 		"&%24.ct=application%2Fjson&%24.ce=utf-8&" + CommandProperty + "=" + escape(command.Name)
 }
 
-// methodAnswered takes what a device answers to a method: $iothub/methods/res/{status}/?$rid={id}. A status from 200 to 299
-// is success.
+// methodAnswered handles the answer of a device to a method:
+// $iothub/methods/res/{status}/?$rid={id}. A status from 200 to 299 means success.
 func (l *Layout) methodAnswered(c layout.Client, m *layout.Message, done func(error)) error {
 	text, bag, _ := strings.Cut(strings.TrimPrefix(m.Topic, methodAnswer), "/")
 	status, err := strconv.Atoi(text)
@@ -105,10 +106,10 @@ func (l *Layout) methodAnswered(c layout.Client, m *layout.Message, done func(er
 	return nil
 }
 
-// maxReasonBytes bounds what of a payload is in the reason of a failure.
+// maxReasonBytes bounds the part of a payload that is quoted in the reason of a failure.
 const maxReasonBytes = 1000
 
-// answer ends the command with a number. An answer to one that has ended changes nothing.
+// answer ends the command with a number. If it has ended, the answer changes nothing.
 func (l *Layout) answer(id string, number int64, status int, payload []byte) error {
 	result, err := entity.ParseValue(payload)
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// Device returns the device that the user name of a CONNECT names, {hub}/{device}/?api-version=…;
-// ok is false for user names of another form. Modules of devices are not known.
+// Device returns the device in the user name of a CONNECT, {hub}/{device}/?api-version=…. It
+// returns false for user names of another form. Modules are not supported.
 func Device(user string) (id string, ok bool) {
 	_, rest, _ := strings.Cut(user, "/")
 	id, query, _ := strings.Cut(rest, "/")
 	return id, id != "" && strings.HasPrefix(strings.TrimPrefix(query, "?"), "api-version=")
 }
 
-// scheme begins shared access signatures.
+// scheme is the prefix of shared access signatures.
 const scheme = "SharedAccessSignature "
 
-// IsSignature reports whether a password, or what follows Authorization:, is to be a shared access
-// signature.
+// IsSignature reports whether a password, or the value of an Authorization header, has the prefix
+// of a shared access signature.
 func IsSignature(text string) bool { return strings.HasPrefix(text, scheme) }
 
 // maxSignatureBytes bounds a shared access signature.
@@ -32,18 +32,18 @@ const maxSignatureBytes = 4096
 
 // Signature is a shared access signature.
 type Signature struct {
-	// Device is for whom it is.
+	// Device is the id of the device.
 	Device string
-	// Expires is when it counts no more.
+	// Expires is when the signature expires.
 	Expires time.Time
-	// Signed is what the device has signed.
+	// Signed is the signed text, with its signature.
 	Signed access.Signature
 }
 
-// ParseSignature reads SharedAccessSignature sr={hub}%2Fdevices%2F{device}&sig=…&se=…, which must not
-// have expired. Whether the device has signed it the Book finds out. The hub may have any name: a key is one of this
-// server. What policies of a hub have signed is refused, as there are none. The error wraps
-// access.ErrCredentials.
+// ParseSignature parses SharedAccessSignature sr={hub}%2Fdevices%2F{device}&sig=…&se=…, which must
+// not have expired. The Book verifies that the device has signed it. The hub may have any name,
+// because keys belong to this server. Signatures of a hub's policies are refused, since there are
+// no policies. The error wraps access.ErrCredentials.
 func ParseSignature(text string, now time.Time) (s Signature, err error) {
 	rest, ok := strings.CutPrefix(text, scheme)
 	if !ok || len(rest) > maxSignatureBytes {
@@ -83,8 +83,8 @@ func ParseSignature(text string, now time.Time) (s Signature, err error) {
 // maxSeconds is the end of the year 9999.
 const maxSeconds = 253402300799
 
-// Identify makes the user names of Azure's SDKs those of devices, and finds out what they have
-// signed. A signature that cannot be read is one of nobody.
+// Identify returns the device in a user name of Azure's SDKs, and what it has signed. A signature
+// that cannot be parsed matches no key.
 func (l *Layout) Identify(user, password string) (id layout.Identity, ok bool) {
 	device, ok := Device(user)
 	if !ok {

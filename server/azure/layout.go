@@ -29,24 +29,23 @@ const (
 	versionName    = "$version"
 	maxRequestID   = 128
 	lookTimeout    = 5 * time.Second
-	desiredExample = desiredPatch + "?" + versionName + "=1" // of what clients subscribe to
+	desiredExample = desiredPatch + "?" + versionName + "=1" // a topic that clients subscribe to
 	methodExample  = methodPrefix + "m/?" + requestID + "=1"
 )
 
-// Layout is the layout of Azure IoT Hub. The zero Layout is ready for layout.Layout.Start.
+// Layout is the layout of Azure IoT Hub. The zero Layout is ready for Start.
 type Layout struct {
 	host *layout.Host
 
 	mu      sync.Mutex
 	clients map[layout.Client]*client         // guarded by mu
-	of      map[string]map[layout.Client]bool // guarded by mu; who is told what is desired of a device
+	of      map[string]map[layout.Client]bool // guarded by mu; the clients that are sent the desired properties of a device
 }
 
-// client is a connection that has subscribed to something of Azure's. Its fields are guarded by
-// Layout.mu.
+// client is a connection that subscribes to an Azure topic. Its fields are guarded by Layout.mu.
 type client struct {
-	id        string            // of its device
-	receiving *layout.Receiving // of its commands; nil for none
+	id        string            // the device's id
+	receiving *layout.Receiving // nil if it does not receive commands
 }
 
 var (
@@ -54,10 +53,10 @@ var (
 	_ layout.Authenticator = (*Layout)(nil)
 )
 
-// Prefixes begin the topics of twins and methods.
+// Prefixes returns the prefix of the topics of twins and methods.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
-// Takes reports whether a topic is of messages from or to a device: devices/{id}/messages/….
+// Takes reports whether a topic is that of messages from or to a device: devices/{id}/messages/….
 func (l *Layout) Takes(name string) bool {
 	rest, ok := strings.CutPrefix(name, devicesPrefix)
 	id, rest, in := strings.Cut(rest, "/")
@@ -71,11 +70,12 @@ func (l *Layout) Start(h *layout.Host) {
 	l.clients, l.of = map[layout.Client]*client{}, map[string]map[layout.Client]bool{}
 }
 
-// About says that each client gets what is meant for it alone.
+// About returns layout.Nobody: each client is sent its own messages.
 func (l *Layout) About(string) (id string, to layout.Audience) { return "", layout.Nobody }
 
-// deviceOf is the device that a client is: the one that its user name names if it has the role of that, as
-// a program may that connects for several devices, one after the other, and else its own.
+// deviceOf returns the device that a client speaks for: the one in its user name, if the client has
+// the role Device for it, and otherwise its own. A program may thus connect for several devices,
+// one after another.
 func deviceOf(c layout.Client) string {
 	if user := c.User(); user != "" && user != c.Self() && entity.CheckID(user) == nil && c.May(access.Receive, user) == nil {
 		return user
@@ -85,12 +85,12 @@ func deviceOf(c layout.Client) string {
 
 var errTopic = fmt.Errorf("%w: of Azure IoT Hub's there are devices/{id}/messages/events/{properties}, %s?$rid={id}, %s?$rid={id} and %s{status}/?$rid={id}", refusal.ErrTopic, twinGet, reportedPatch, methodAnswer)
 
-// Receive takes a message of a device.
+// Receive handles a message of a device.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
 	switch topic := m.Topic; {
 	case strings.HasPrefix(topic, devicesPrefix):
 		rest := strings.TrimPrefix(topic, devicesPrefix)
-		id, bag, ok := strings.Cut(rest+"/", eventsPart) // the slash at the end may be missing
+		id, bag, ok := strings.Cut(rest+"/", eventsPart) // the final slash is optional
 		if !ok {
 			return errTopic
 		}
@@ -106,7 +106,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	}
 }
 
-// event takes a message from a device to the cloud.
+// event handles a device-to-cloud message.
 func (l *Layout) event(c layout.Client, id, bag string, m *layout.Message, done func(error)) error {
 	if err := entity.CheckID(id); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (l *Layout) event(c layout.Client, id, bag string, m *layout.Message, done 
 	})
 }
 
-// requestOf returns the id of a request, which is in the properties at the end of its topic.
+// requestOf returns the id of a request, from the properties at the end of its topic.
 func requestOf(bag string) (string, error) {
 	list, err := ParseProperties(bag)
 	if err != nil {
@@ -148,12 +148,12 @@ func requestOf(bag string) (string, error) {
 	return "", fmt.Errorf("%w: the topic of a request must end with ?%s= and an id of 1 to %d bytes without / + #", refusal.ErrTopic, requestID, maxRequestID)
 }
 
-// Subscribed has a client told what is desired of its device, and sent its commands, where that is
-// what it subscribes to.
+// Subscribed starts the delivery of desired properties and of commands to a client, depending on
+// the filter.
 func (l *Layout) Subscribed(c layout.Client, filter string) {
 	id := deviceOf(c)
 	if entity.CheckID(id) != nil {
-		return // its subscription is to nothing
+		return // the subscription has no effect
 	}
 	if id != c.Self() {
 		c.Joined(id)
@@ -166,10 +166,10 @@ func (l *Layout) Subscribed(c layout.Client, filter string) {
 	}
 }
 
-// boundExample is a topic of messages to a device.
+// boundExample returns a topic of messages to a device.
 func boundExample(id string) string { return devicesPrefix + id + boundPart + "a=b" }
 
-// known returns what is known of a client. The caller holds mu.
+// known returns the record of a client, which it creates if needed. The caller holds mu.
 func (l *Layout) known(c layout.Client, id string) *client {
 	k := l.clients[c]
 	if k == nil {
@@ -179,7 +179,7 @@ func (l *Layout) known(c layout.Client, id string) *client {
 	return k
 }
 
-// watch has a client told what is desired.
+// watch starts the delivery of desired properties to a client.
 func (l *Layout) watch(c layout.Client, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +190,7 @@ func (l *Layout) watch(c layout.Client, id string) {
 	l.of[k.id][c] = true
 }
 
-// forget has a client told no more what is desired. The caller holds mu.
+// forget ends the delivery of desired properties to a client. The caller holds mu.
 func (l *Layout) forget(c layout.Client, k *client) {
 	delete(l.of[k.id], c)
 	if len(l.of[k.id]) == 0 {
@@ -198,7 +198,7 @@ func (l *Layout) forget(c layout.Client, k *client) {
 	}
 }
 
-// Unsubscribed ends what no subscription covers any more.
+// Unsubscribed ends the deliveries that no subscription matches any more.
 func (l *Layout) Unsubscribed(c layout.Client, _ string) {
 	var end *layout.Receiving
 	l.mu.Lock()
@@ -227,7 +227,7 @@ func (l *Layout) Left(c layout.Client) {
 	end.End()
 }
 
-// watchers returns the clients that are told what is desired of a device.
+// watchers returns the clients that are sent the desired properties of a device.
 func (l *Layout) watchers(id string) []layout.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +238,7 @@ func (l *Layout) watchers(id string) []layout.Client {
 	return list
 }
 
-// Edited tells devices what is desired of them now and was not before.
+// Edited sends devices the desired properties that have changed.
 func (l *Layout) Edited(_ context.Context, change *entity.Change) {
 	clients := l.watchers(change.Entity)
 	if len(clients) == 0 {
@@ -251,7 +251,7 @@ func (l *Layout) Edited(_ context.Context, change *entity.Change) {
 	topic := fmt.Sprintf("%s?%s=%d", desiredPatch, versionName, change.Edit.Revision)
 	for _, c := range clients {
 		if c.May(access.Read, change.Entity) == nil {
-			_ = c.Send(topic, patch, nil) // one that has unsubscribed gets nothing
+			_ = c.Send(topic, patch, nil) // a client that has unsubscribed is sent nothing
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// MaxMessageBytes bounds a message of a device, as Azure does.
+// MaxMessageBytes bounds a message of a device, as in Azure.
 const MaxMessageBytes = 256 << 10
 
 // Property is a property of a message.
 type Property struct{ Name, Value string }
 
-// System properties that mean something here; others are passed over.
+// System properties that have an effect; others are ignored.
 const (
 	contentType     = "$.ct"
 	contentEncoding = "$.ce"
@@ -29,8 +29,8 @@ const (
 // maxProperties bounds the properties of a message.
 const maxProperties = 100
 
-// ParseProperties reads the property bag at the end of a topic: name=value&name=value, escaped as in a
-// URL, or nothing.
+// ParseProperties parses the property bag at the end of a topic: name=value&name=value, escaped as
+// in a URL, or nothing.
 func ParseProperties(bag string) ([]Property, error) {
 	if bag = strings.TrimPrefix(strings.TrimSuffix(bag, "/"), "?"); bag == "" {
 		return nil, nil
@@ -52,9 +52,9 @@ func ParseProperties(bag string) ([]Property, error) {
 	return list, nil
 }
 
-// Readings returns the readings of a message, and their payload in the form of entity.ParseReadings: those of its body, which must be JSON,
-// with the application's properties as further keys of each of them. A key of the body counts before a property.
-// The error wraps entity.ErrInvalid.
+// Readings returns the readings of a message, and their payload in the form of
+// entity.ParseReadings. The body must be JSON; application properties become further keys of each
+// reading. Keys of the body take precedence. The error wraps entity.ErrInvalid.
 func Readings(body []byte, properties []Property, now time.Time) ([]entity.Reading, []byte, error) {
 	if len(body) > MaxMessageBytes {
 		return nil, nil, fmt.Errorf("%w: a message must have at most %d bytes, not %d", entity.ErrInvalid, MaxMessageBytes, len(body))
@@ -88,7 +88,7 @@ func Readings(body []byte, properties []Property, now time.Time) ([]entity.Readi
 	return readings, encodeReadings(readings), nil
 }
 
-// BatchReadings is Readings of several messages.
+// BatchReadings is like Readings, for several messages.
 func BatchReadings(batch []Batched, now time.Time) (all []entity.Reading, payload []byte, err error) {
 	for i := range batch {
 		readings, own, err := Readings(batch[i].Body, batch[i].Properties, now)
@@ -103,7 +103,7 @@ func BatchReadings(batch []Batched, now time.Time) (all []entity.Reading, payloa
 	return all, payload, nil
 }
 
-// setTime has the readings without a time of their own be of the moment at which the message was made.
+// setTime sets the time of readings that have none to that of the message.
 func setTime(readings []entity.Reading, ts int64) (changed bool) {
 	for i := range readings {
 		if r := &readings[i]; r.Arrived {
@@ -113,7 +113,7 @@ func setTime(readings []entity.Reading, ts int64) (changed bool) {
 	return changed
 }
 
-// addSample adds a property to a reading that has no such key.
+// addSample adds a property to a reading unless it contains the key.
 func addSample(r *entity.Reading, p Property) bool {
 	if slices.ContainsFunc(r.Values, func(s entity.Sample) bool { return s.Key == p.Name }) {
 		return false
@@ -122,7 +122,8 @@ func addSample(r *entity.Reading, p Property) bool {
 	return true
 }
 
-// encodeReadings encodes readings as entity.ParseReadings reads them: one that has no time stays so.
+// encodeReadings encodes readings in the form of entity.ParseReadings. Readings without a time stay
+// without one.
 func encodeReadings(readings []entity.Reading) []byte {
 	dst := []byte{'['}
 	for i := range readings {
@@ -138,7 +139,7 @@ func encodeReadings(readings []entity.Reading) []byte {
 	return append(dst, ']')
 }
 
-// checkContent refuses what is said to be something else than JSON in UTF-8.
+// checkContent refuses content that is declared to be anything but JSON in UTF-8.
 func checkContent(properties []Property) error {
 	for _, p := range properties {
 		switch media, _, _ := strings.Cut(strings.ToLower(p.Value), ";"); {
@@ -157,12 +158,12 @@ type Batched struct {
 	Properties []Property
 }
 
-// applicationHeader begins the names of the application's properties over HTTP.
+// applicationHeader is the prefix of headers with application properties.
 const applicationHeader = "iothub-app-"
 
-// ParseBatch reads the body of application/vnd.microsoft.iothub.json: an array of
-// {"body":"…","base64Encoded":true,"properties":{"iothub-app-name":"value"}}. The SDKs encode the body and do not say it,
-// as that is the default. The error wraps entity.ErrInvalid.
+// ParseBatch parses a body of type application/vnd.microsoft.iothub.json: an array of
+// {"body":"…","base64Encoded":true,"properties":{"iothub-app-name":"value"}}. By default a body is
+// in Base64; the SDKs rely on that. The error wraps entity.ErrInvalid.
 func ParseBatch(body []byte) ([]Batched, error) {
 	var list []struct {
 		Body       *string           `json:"body"`
@@ -193,7 +194,7 @@ func ParseBatch(body []byte) ([]Batched, error) {
 	return batch, nil
 }
 
-// HeaderProperty returns the property of a message that a header of HTTP has, none for other headers.
+// HeaderProperty returns the property of a message in an HTTP header, or nil for other headers.
 func HeaderProperty(name, text string) []Property {
 	name = strings.ToLower(name)
 	switch own, ok := strings.CutPrefix(name, applicationHeader); {

@@ -17,24 +17,24 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// Bounds of properties, as Azure has them.
+// Limits of properties, as in Azure.
 const (
 	maxPatchBytes = 32 << 10
 	maxPatchDepth = 10
 	maxNameBytes  = 1 << 10
 )
 
-// errorCode is that of a bad argument.
+// errorCode is Azure's code for an invalid argument.
 const errorCode = 400004
 
 // outcome is the answer to a request about a twin.
 type outcome struct {
 	status  int
-	version uint64 // 0 where there is none to tell
+	version uint64 // 0 for none
 	body    []byte
 }
 
-// twin answers a request about the twin of the client's device, by do.
+// twin answers a request about the twin of the client's device, by calling do.
 func (l *Layout) twin(c layout.Client, m *layout.Message, bag string, do func(layout.Client, string, []byte) (outcome, error), done func(error)) error {
 	rid, err := requestOf(bag)
 	if err != nil {
@@ -58,17 +58,17 @@ func (l *Layout) twin(c layout.Client, m *layout.Message, bag string, do func(la
 	if o.version != 0 {
 		topic += fmt.Sprintf("&%s=%d", versionName, o.version)
 	}
-	_ = c.Send(topic, o.body, nil) // who does not subscribe does not want to know
+	_ = c.Send(topic, o.body, nil) // a client that does not subscribe does not want the answer
 	done(nil)
 	return nil
 }
 
-// isWrong reports whether a request is to be changed rather than tried again.
+// isWrong reports whether the request is at fault, so that trying it again is useless.
 func isWrong(err error) bool {
 	return errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrMismatch) || errors.Is(err, entity.ErrTooManyKeys)
 }
 
-// rejected is the answer to a request that is wrong.
+// rejected returns the answer to an invalid request.
 func rejected(err error) outcome {
 	body := fmt.Appendf(nil, `{"errorCode":%d,"message":`, errorCode)
 	body = value.AppendQuoted(body, err.Error())
@@ -82,7 +82,7 @@ func (l *Layout) getTwin(c layout.Client, id string, _ []byte) (outcome, error) 
 	}
 	ctx, cancel := context.WithTimeout(l.host.Running, lookTimeout)
 	defer cancel()
-	doc := appendTwin(nil, nil, nil, 0) // of a device that has said nothing yet
+	doc := appendTwin(nil, nil, nil, 0) // for an entity that does not exist
 	err := l.host.Runtime.View(ctx, id, func(v entity.View) error {
 		doc = appendTwin(nil, slices.Collect(v.EachAttribute(entity.Desired)), slices.Collect(v.EachAttribute(entity.Reported)), v.Revision())
 		return nil
@@ -102,14 +102,14 @@ func appendTwin(dst []byte, desired, reported []entity.Attribute, version uint64
 // appendVersioned appends an object of leaves, with its version.
 func appendVersioned(dst []byte, leaves []entity.Attribute, version uint64) []byte {
 	dst = entity.AppendAttributes(dst, leaves)
-	dst = dst[:len(dst)-1] // the brace
+	dst = dst[:len(dst)-1] // the closing brace
 	if len(leaves) > 0 {
 		dst = append(dst, ',')
 	}
 	return fmt.Appendf(dst, `%q:%d}`, versionName, version)
 }
 
-// report merges a patch into what the device reports.
+// report merges a patch into the section reported.
 func (l *Layout) report(c layout.Client, id string, patch []byte) (outcome, error) {
 	if err := c.May(access.Report, id); err != nil {
 		return outcome{}, err
@@ -121,7 +121,7 @@ func (l *Layout) report(c layout.Client, id string, patch []byte) (outcome, erro
 	return outcome{status: http.StatusNoContent, version: edited.Revision}, err
 }
 
-// checkPatch reports what of a patch Azure would not take.
+// checkPatch checks a patch against Azure's limits.
 func checkPatch(patch []byte) error {
 	if len(patch) > maxPatchBytes {
 		return fmt.Errorf("%w: properties must have at most %d bytes, not %d", entity.ErrInvalid, maxPatchBytes, len(patch))
@@ -133,7 +133,7 @@ func checkPatch(patch []byte) error {
 	return checkNames(all, 1)
 }
 
-// checkNames checks the names of properties, and how deep they are.
+// checkNames checks the names of properties, and their depth.
 func checkNames(object map[string]any, depth int) error {
 	if depth > maxPatchDepth {
 		return fmt.Errorf("%w: properties must be at most %d levels deep", entity.ErrInvalid, maxPatchDepth)
@@ -151,8 +151,8 @@ func checkNames(object map[string]any, depth int) error {
 	return nil
 }
 
-// desiredChanges returns the patch of an edit of what is desired, with its version; nil where it changes nothing
-// of that. What is gone is null, but where something else has come in its place.
+// desiredChanges returns the patch that an edit makes to desired, with its version, or nil if it
+// does not change desired. A removed leaf is null, unless something else has replaced it.
 func desiredChanges(edit *entity.Edit) []byte {
 	var leaves []entity.Attribute
 	for i := range edit.Attributes {
@@ -170,8 +170,8 @@ func desiredChanges(edit *entity.Edit) []byte {
 	return appendVersioned(nil, leaves, edit.Revision)
 }
 
-// replaced reports whether an edit sets a leaf above a path or below it: an object has come in the place of a
-// leaf, or a leaf in that of an object.
+// replaced reports whether an edit sets a leaf above or below a path: an object has replaced a
+// leaf, or a leaf an object.
 func replaced(edits []entity.AttributeEdit, path string) bool {
 	return slices.ContainsFunc(edits, func(a entity.AttributeEdit) bool {
 		return a.Section == entity.Desired && !a.Removed() && (strings.HasPrefix(a.Path, path+"/") || strings.HasPrefix(path, a.Path+"/"))
