@@ -11,35 +11,36 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// A command of an entity sets a property: its name is {node}.{property}, and its request the value.
-// Homie has no answer to it. So a command is delivered when the device has acknowledged the message,
-// and done when it reports that value; or at once where the description says that the values of the
-// property are not retained, as those of a button, which may report none.
+// A command of an entity sets a property: its name is {node}.{property}, and its request is the
+// value. Homie has no answers. A command is therefore delivered when the device has acknowledged
+// the message, and done when the device reports the value. If the description says that the values
+// of the property are not retained, as for a button, the device may report none, and the command is
+// done at once.
 
-// receiver is a client that gets the commands of a device that is ready.
+// receiver is the client that receives the commands of a device.
 type receiver struct {
 	layout.Receiving
 	client  layout.Client
-	pending map[string]pending // by the name of the property, guarded by Layout.mu
+	pending map[string]pending // by name of the property, guarded by Layout.mu
 }
 
 // pending is a command that was sent.
 type pending struct {
 	command string
 	want    value.Value
-	until   int64 // when it has expired or timed out at the latest
+	until   int64 // when it will have expired or timed out, in milliseconds since the epoch
 }
 
-// maxPending bounds the commands of a device whose effect is waited for.
+// maxPending bounds the commands of a device that wait for their effect.
 const maxPending = 1000
 
-// join has a client receive the commands of a device that says that it is ready.
+// join starts the delivery of a device's commands to a client.
 func (l *Layout) join(c layout.Client, id string) error {
 	r := &receiver{client: c, pending: map[string]pending{}}
 	l.mu.Lock()
 	before := l.receivers[id]
 	switch {
-	case before != nil && before.client == c && !before.Ended(): // it says so again
+	case before != nil && before.client == c && !before.Ended(): // the device repeats that it is ready
 		l.mu.Unlock()
 		return nil
 	case before == nil && len(l.receivers) >= MaxDevices:
@@ -51,7 +52,7 @@ func (l *Layout) join(c layout.Client, id string) error {
 	}
 	l.receivers[id] = r
 	l.joined[c]++
-	if before != nil { // what it was sent before it may still do
+	if before != nil { // commands sent before may still take effect
 		r.pending = before.pending
 		l.lose(before.client)
 	}
@@ -72,14 +73,14 @@ func (l *Layout) join(c layout.Client, id string) error {
 	return nil
 }
 
-// lose notes that a client has one device less. REQUIRES: mu held.
+// lose records that a client has one device less. The caller holds mu.
 func (l *Layout) lose(c layout.Client) {
 	if l.joined[c]--; l.joined[c] == 0 {
 		delete(l.joined, c)
 	}
 }
 
-// leave ends that, if the client is still the one, or is nil.
+// leave ends the delivery of a device's commands to c, or with a nil c to any client.
 func (l *Layout) leave(id string, c layout.Client) {
 	l.mu.Lock()
 	r := l.receivers[id]
@@ -109,22 +110,22 @@ func (l *Layout) of(c layout.Client) (ids []string) {
 	return ids
 }
 
-// Left ends the receiving of a client whose connection has ended.
+// Left ends all deliveries to a client whose connection has ended.
 func (l *Layout) Left(c layout.Client) {
 	for _, id := range l.of(c) {
 		l.leave(id, c)
 	}
 }
 
-// Subscribed has those devices of a client receive their commands that were ready before it
-// subscribed to them.
+// Subscribed starts the delivery of commands to devices that were ready before the client
+// subscribed.
 func (l *Layout) Subscribed(c layout.Client, _ string) {
 	for _, id := range l.of(c) {
-		_ = l.join(c, id) // it has a place already
+		_ = l.join(c, id) // the device has been counted
 	}
 }
 
-// Unsubscribed has nothing to do: to send fails.
+// Unsubscribed does nothing: sending will fail.
 func (l *Layout) Unsubscribed(layout.Client, string) {}
 
 // send sends a command to its device.
@@ -144,7 +145,7 @@ func (l *Layout) send(r *receiver, command *entity.Command, receipt *layout.Rece
 			err = fmt.Errorf("%w: the request: %w", entity.ErrInvalid, wrong)
 		}
 	}
-	if err != nil { // it fails, and the others go on
+	if err != nil { // this command fails, and others proceed
 		receipt.Settled(err)
 		return nil
 	}
@@ -162,7 +163,7 @@ func (l *Layout) send(r *receiver, command *entity.Command, receipt *layout.Rece
 	return r.client.Send(to, payload, receipt)
 }
 
-// await notes what the device reports once it has done a command.
+// await records the value that a device will report when it has carried out a command.
 func (l *Layout) await(r *receiver, command *entity.Command) {
 	now := time.Now().UnixMilli()
 	l.mu.Lock()
@@ -172,13 +173,13 @@ func (l *Layout) await(r *receiver, command *entity.Command) {
 			delete(r.pending, name)
 		}
 	}
-	if len(r.pending) < maxPending { // one more times out
+	if len(r.pending) < maxPending { // any beyond that time out
 		r.pending[command.Name] = pending{command.ID, command.Request, command.Expires + command.Timeout}
 	}
 }
 
-// reported ends the command that a value shows to be done. An error of the runtime is returned: the
-// message is to come again.
+// reported completes the command whose value a device has reported. After an error of the runtime,
+// the message must come again.
 func (l *Layout) reported(t *topic, v value.Value) error {
 	l.mu.Lock()
 	r := l.receivers[t.device]

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// MaxDescriptions bounds the descriptions of devices in memory, MaxDescriptionBytes what they take
-	// in all. Others are read from their entities when they are needed.
+	// MaxDescriptions bounds the descriptions of devices in memory, and MaxDescriptionBytes their
+	// total size. Others are read from their entities when needed.
 	MaxDescriptions     = 10_000
 	MaxDescriptionBytes = 32 << 20
-	// propertyBytes is about what a property takes beside its name.
+	// propertyBytes is the approximate size of a property without its name.
 	propertyBytes = 96
 )
 
@@ -31,23 +31,23 @@ const (
 	typeJSON    = "json"
 )
 
-// otherTypes are those of which the values are strings.
+// otherTypes are the types whose values are strings.
 var otherTypes = map[string]bool{"string": true, "enum": true, "color": true, "datetime": true, "duration": true}
 
-// description is what a device says of its properties.
+// description contains what a device says about its properties.
 type description struct {
-	text       string // of the message, "" where it was read from the entity
+	text       string // the message; "" if it was read from the entity
 	properties map[string]property
 	bytes      int
 }
 
-// property is what a description says of one.
+// property describes a property.
 type property struct {
 	datatype string
-	fleeting bool // its values are not retained: they are events
+	fleeting bool // its values are events, which are not retained
 }
 
-// descriptionJSON is a description as a device sends it.
+// descriptionJSON is the payload of a description.
 type descriptionJSON struct {
 	Homie string
 	Nodes map[string]struct {
@@ -58,7 +58,7 @@ type descriptionJSON struct {
 	}
 }
 
-// describe reads a description.
+// describe parses a description.
 func describe(payload []byte) (*description, error) {
 	var in descriptionJSON
 	if err := json.Unmarshal(payload, &in); err != nil {
@@ -98,13 +98,13 @@ func (d *description) put(node, name string, p property) error {
 	return nil
 }
 
-// zero is the payload of an empty string, as one without any takes a retained message back.
+// zero is the payload of an empty string: an empty payload would clear the retained message.
 const zero = "\x00"
 
 var errValue = errors.New("must be a value of its datatype")
 
-// literal returns a value as JSON. A device without a description says what it says: a number, true or
-// false, or a text.
+// literal returns a value as JSON. Without a description, the payload decides: a number, true or
+// false, or a string.
 func (p *property) literal(payload string) ([]byte, error) {
 	var v value.Value
 	switch p.datatype {
@@ -153,19 +153,19 @@ func isDocument(doc string) bool {
 	return doc != "" && (doc[0] == '{' || doc[0] == '[') && json.Valid([]byte(doc))
 }
 
-// descriptions are those in memory, by device. The zero value is ready.
+// descriptions holds the descriptions in memory. The zero value is ready to use.
 type descriptions struct {
 	mu    sync.Mutex
-	of    map[string]*description // guarded by mu
-	bytes int                     // of all; guarded by mu
+	of    map[string]*description // guarded by mu; by device
+	bytes int                     // guarded by mu; the total size
 }
 
-// put notes a description.
+// put stores a description.
 func (d *descriptions) put(id string, x *description) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remove(id)
-	if len(d.of) >= MaxDescriptions || d.bytes+x.bytes > MaxDescriptionBytes { // they are read again
+	if len(d.of) >= MaxDescriptions || d.bytes+x.bytes > MaxDescriptionBytes { // they are read again when needed
 		d.of, d.bytes = nil, 0
 	}
 	if d.of == nil {
@@ -177,14 +177,14 @@ func (d *descriptions) put(id string, x *description) {
 	}
 }
 
-// drop forgets the one of a device.
+// drop removes the description of a device.
 func (d *descriptions) drop(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remove(id)
 }
 
-// remove is drop. REQUIRES: mu held.
+// remove is like drop. The caller holds mu.
 func (d *descriptions) remove(id string) {
 	if was := d.of[id]; was != nil {
 		delete(d.of, id)
@@ -198,7 +198,8 @@ func (d *descriptions) find(id string) *description {
 	return d.of[id]
 }
 
-// propertyOf returns what a device has said of a property, with no datatype where it has said nothing.
+// propertyOf returns what a device has said about a property; its datatype is "" if it has said
+// nothing.
 func (l *Layout) propertyOf(id, name string) (property, error) {
 	d := l.descriptions.find(id)
 	if d == nil {
@@ -217,7 +218,7 @@ func (l *Layout) propertyOf(id, name string) (property, error) {
 	return d.properties[name], nil
 }
 
-// note takes a leaf of the section reported in.
+// note adds a leaf of the section reported.
 func (d *description) note(a entity.Attribute) {
 	rest, ok := strings.CutPrefix(a.Path, "/homie/description/nodes/")
 	if !ok {
@@ -236,11 +237,11 @@ func (d *description) note(a entity.Attribute) {
 	default:
 		return
 	}
-	if p.datatype == "" { // the rest of it follows
+	if p.datatype == "" { // the leaf with the datatype follows
 		d.properties[parts[0]+"."+parts[2]] = p
 		return
 	}
-	_ = d.put(parts[0], parts[2], p) // it was checked when it came
+	_ = d.put(parts[0], parts[2], p) // it was checked on arrival
 }
 
 var _ layout.Layout = (*Layout)(nil)

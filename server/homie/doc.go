@@ -1,5 +1,5 @@
-// Package homie makes the server take part in the Homie convention, version 5: devices that publish
-// to its broker report for entities, and controllers find them by the retained messages.
+// Package homie implements the Homie convention, version 5: devices that publish to the broker
+// report for entities, and controllers discover them by the retained messages.
 //
 //	homie/5/{device}/{node}/{property}           a reading of the entity {device}, of the key {node}.{property}
 //	homie/5/{device}/{node}/{property}/$target   a reading of the key {node}.{property}.target
@@ -8,10 +8,10 @@
 //	homie/5/{device}/$description                the section reported, as homie.description
 //	homie/5/{device}/$alert/{alert}              the section reported, as homie.alerts.{alert}
 //	homie/5/{device}/$log/{level}                a reading of the key $log.{level}
-//	homie/5/$broadcast/…                         to everybody, from who may write all entities
+//	homie/5/$broadcast/…                         to everybody, from those who may write all entities
 //
-// A value has the type that the description of the device gives its property. The broker retains what
-// devices have retained, for those who may read the entity.
+// The description of a device determines the types of its values. The broker retains what devices
+// publish as retained, for those who may read the entity.
 //
 // https://homieiot.github.io/specification/
 package homie

@@ -14,14 +14,14 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// Layout is the layout of Homie 5. The zero Layout is ready for layout.Layout.Start.
+// Layout is the layout of Homie 5. The zero Layout is ready for Start.
 type Layout struct {
 	host         *layout.Host
 	descriptions descriptions
 
 	mu        sync.Mutex
 	receivers map[string]*receiver  // of commands, by device; guarded by mu
-	joined    map[layout.Client]int // how many of them a client has; guarded by mu
+	joined    map[layout.Client]int // the number of receivers of a client; guarded by mu
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 	MaxDevicesOfClient = 10_000
 )
 
-// Prefixes begin the topics of Homie 5.
+// Prefixes returns the prefix of the topics of Homie 5.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start prepares the layout.
@@ -38,7 +38,7 @@ func (l *Layout) Start(h *layout.Host) {
 	l.host, l.receivers, l.joined = h, map[string]*receiver{}, map[layout.Client]int{}
 }
 
-// About says that a message is about a device, and that those who may read it get it.
+// About returns the device that a topic is about. Those who may read it receive the message.
 func (l *Layout) About(name string) (id string, to layout.Audience) {
 	t, err := parse(name)
 	switch {
@@ -51,7 +51,7 @@ func (l *Layout) About(name string) (id string, to layout.Audience) {
 	}
 }
 
-// Retained returns the filter of the messages of a device.
+// Retained returns the filter for the topics of a device.
 func (l *Layout) Retained(id string) string {
 	if !isID(id) {
 		return ""
@@ -59,7 +59,7 @@ func (l *Layout) Retained(id string) string {
 	return prefix + id + "/#"
 }
 
-// Receive takes a message of a device, or of a controller.
+// Receive handles a message of a device or a controller.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
 	t, err := parse(m.Topic)
 	if err != nil {
@@ -111,8 +111,8 @@ const (
 
 var states = []string{"init", ready, "disconnected", "sleeping", lost}
 
-// receiveState takes the state of a device. While it is ready it gets its commands. One without a
-// payload says that the device is no more: the entity stays, with its history.
+// receiveState handles the state of a device, which receives its commands while it is ready. An
+// empty payload means that the device was removed; the entity stays, with its history.
 func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message) error {
 	text := string(m.Payload)
 	if m.Clears {
@@ -134,7 +134,7 @@ func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message) erro
 	return nil
 }
 
-// receiveDescription takes the description of a device.
+// receiveDescription handles the description of a device.
 func (l *Layout) receiveDescription(c layout.Client, t *topic, m *layout.Message) error {
 	if m.Clears {
 		l.descriptions.drop(t.device)
@@ -156,7 +156,7 @@ func (l *Layout) receiveDescription(c layout.Client, t *topic, m *layout.Message
 	return nil
 }
 
-// receiveAlert takes an alert of a device, or that it is over.
+// receiveAlert handles an alert of a device, or its end.
 func (l *Layout) receiveAlert(c layout.Client, t *topic, m *layout.Message) error {
 	if m.Clears {
 		return l.report(c, t.device, merge(nil, "alerts", t.name))
@@ -164,13 +164,14 @@ func (l *Layout) receiveAlert(c layout.Client, t *topic, m *layout.Message) erro
 	return l.report(c, t.device, merge(value.String(string(m.Payload)).AppendJSON(nil), "alerts", t.name))
 }
 
-// report changes what a device reports of itself.
+// report changes the reported attributes of a device.
 func (l *Layout) report(c layout.Client, id string, patches ...entity.Patch) error {
 	_, err := layout.By(l.host.Runtime, c.Who().Name()).Edit(l.host.Running, id, entity.Edits{Patches: patches})
 	return err
 }
 
-// merge sets a member of homie, which is no object, or with nil removes it.
+// merge returns a patch that sets a member of homie to a value that is not an object, or removes it
+// if member is nil.
 func merge(member []byte, names ...string) entity.Patch {
 	if member == nil {
 		member = []byte("null")
@@ -178,7 +179,7 @@ func merge(member []byte, names ...string) entity.Patch {
 	return entity.Patch{Section: entity.Reported, Body: nest(append([]string{"homie"}, names...), member)}
 }
 
-// nest puts a member into objects.
+// nest wraps a member in objects.
 func nest(names []string, member []byte) []byte {
 	for _, name := range slices.Backward(names) {
 		member = append(append(append(value.AppendQuoted([]byte{'{'}, name), ':'), member...), '}')
@@ -186,9 +187,9 @@ func nest(names []string, member []byte) []byte {
 	return member
 }
 
-// receiveValue takes a reading.
+// receiveValue handles a reading.
 func (l *Layout) receiveValue(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
-	if m.Clears { // it has no value any more; what it had stays in the history
+	if m.Clears { // the property has no value any more; its history stays
 		done(nil)
 		return nil
 	}
@@ -221,14 +222,14 @@ func (l *Layout) receiveValue(c layout.Client, t *topic, m *layout.Message, done
 	})
 }
 
-// Edited forgets the description of an entity that was deleted.
+// Edited drops the description of an entity that was deleted.
 func (l *Layout) Edited(_ context.Context, change *entity.Change) {
 	if change.Edit.Deleted {
 		l.descriptions.drop(change.Entity)
 	}
 }
 
-// payloadOf returns a value as Homie has it.
+// payloadOf returns a value in Homie's format.
 func payloadOf(v value.Value) ([]byte, error) {
 	switch v.Kind() {
 	case value.KindString:

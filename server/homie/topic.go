@@ -13,26 +13,26 @@ const (
 	broadcast = "$broadcast"
 )
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind uint8
 
 const (
-	ofValue       kind = iota // of a property
-	ofTarget                  // that it is on its way to
-	ofSet                     // to the device
-	ofState                   // of the device
-	ofDescription             // of the device
+	ofValue       kind = iota // the value of a property
+	ofTarget                  // the value that a property is moving to
+	ofSet                     // sent to the device
+	ofState                   // the state of the device
+	ofDescription             // the description of the device
 	ofAlert
 	ofLog
 	toAll // a broadcast
 )
 
-// topic is a topic of Homie, in parts.
+// topic is a parsed topic of Homie.
 type topic struct {
 	kind   kind
 	device string
 	node   string
-	name   string // of the property, the alert or the level
+	name   string // of the property, the alert or the log level
 }
 
 var levels = []string{"debug", "info", "warn", "error", "fatal"}
@@ -77,18 +77,17 @@ func parse(name string) (topic, error) {
 	return t, nil
 }
 
-// isID reports whether a device, a node, a property or an alert can have an id.
+// isID reports whether id is a valid id of a device, a node, a property or an alert.
 func isID(id string) bool {
 	return id != "" && !strings.ContainsFunc(id, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
 	})
 }
 
-// property is the name of a property among those of its device, which is its key as well, and the
-// name of the command that sets it.
+// property returns {node}.{property}: the property's key, and the name of the command that sets it.
 func (t *topic) property() string { return t.node + "." + t.name }
 
-// key is the key of the reading that a message is.
+// key returns the key of the reading in a message.
 func (t *topic) key() string {
 	switch t.kind {
 	case ofLog:
@@ -100,7 +99,8 @@ func (t *topic) key() string {
 	}
 }
 
-// setTopic is where a device gets the command of a name, and false where it is no property.
+// setTopic returns the topic of a command to a device. It returns false if the command's name is
+// not that of a property.
 func setTopic(device, command string) (string, bool) {
 	node, name, ok := strings.Cut(command, ".")
 	return prefix + device + "/" + node + "/" + name + "/set", ok && isID(node) && isID(name)
