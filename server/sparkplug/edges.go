@@ -12,42 +12,43 @@ import (
 const (
 	// MaxEdges bounds the edge nodes that are online.
 	MaxEdges = 10_000
-	// MaxEdgesOfClient bounds those of one connection.
+	// MaxEdgesOfClient bounds the online edge nodes of one connection.
 	MaxEdgesOfClient = 100
 	// MaxDevices bounds the devices of one edge node.
 	MaxDevices = 1000
-	// MaxBirthBytes bounds what is kept of the birth certificates of all edge nodes.
+	// MaxBirthBytes bounds the memory for the birth certificates of all edge nodes.
 	MaxBirthBytes = 64 << 20
 
-	// rebirthEvery is how often an edge node is asked for its birth certificates at most.
+	// rebirthEvery is the interval at which an edge node is asked for its birth certificates at
+	// most.
 	rebirthEvery = 10 * time.Second
-	// seqs is how many sequence numbers there are.
+	// seqs is the number of sequence numbers.
 	seqs = 256
-	// metricBytes is about what a metric of a birth occupies beside its name.
+	// metricBytes is the approximate size of a metric of a birth without its name.
 	metricBytes = 128
 )
 
-// edge is what is known of an edge node that is online.
+// edge is an edge node that is online.
 type edge struct {
-	client layout.Client // that has sent its birth
-	bdSeq  uint64        // of its birth, which its death repeats
+	client layout.Client // the sender of its birth
+	bdSeq  uint64        // of its birth; its death repeats it
 	next   uint64        // the sequence number of the next message
 	parts  map[string]*part
 }
 
-// part is what the birth certificate of an edge node, "", or of one of its devices has said.
+// part contains the birth certificate of an edge node, "", or of one of its devices.
 type part struct {
 	names map[uint64]string // by alias
 	types map[string]dataType
 	bytes int
 }
 
-// edges are the edge nodes, by group and edge.
+// edges holds the edge nodes, by group and edge.
 type edges struct {
 	mu     sync.Mutex
 	online map[[2]string]*edge     // guarded by mu
-	of     map[layout.Client]int   // how many a client has; guarded by mu
-	bytes  int                     // of all births; guarded by mu
+	of     map[layout.Client]int   // the number of edge nodes of a client; guarded by mu
+	bytes  int                     // the size of all births; guarded by mu
 	asked  map[[2]string]time.Time // when a birth was asked for; guarded by mu
 }
 
@@ -55,16 +56,16 @@ func (e *edges) start() {
 	e.online, e.of, e.asked = map[[2]string]*edge{}, map[layout.Client]int{}, map[[2]string]time.Time{}
 }
 
-// noted is what a message has changed.
+// noted is the effect of a message on the edge nodes.
 type noted struct {
-	rebirth bool     // the edge node is to be asked for its birth certificates
-	stale   bool     // the message is a death of an earlier life
+	rebirth bool     // the edge node must be asked for its birth certificates
+	stale   bool     // the message is the death of an earlier life
 	gone    []string // devices that went offline
 }
 
-// note brings what is known up to date with a message of a client, and gives its metrics the
-// names and types of their birth certificates. speaks says that the client may report for the
-// edge node itself: the sequence of others is not that of the edge node.
+// note updates the edge nodes with a message of a client, and sets the names and types of its
+// metrics from their birth certificates. speaks reports whether the client may report for the edge
+// node itself: the sequence numbers of other clients are not those of the edge node.
 func (e *edges) note(c layout.Client, speaks bool, t *topic, p *payload) (out noted, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +127,7 @@ func (e *edges) born(c layout.Client, key [2]string, p *payload) (out noted, err
 	return out, nil
 }
 
-// learn notes the names and types of a birth, in place of those of the birth before.
+// learn records the names and types of a birth, replacing those of the previous one.
 func (e *edges) learn(node *edge, device string, p *payload) error {
 	e.unlearn(node, device)
 	if len(node.parts) > MaxDevices {
@@ -162,8 +163,7 @@ func (e *edges) unlearn(node *edge, device string) {
 	}
 }
 
-// resolve gives metrics the names and types that they have in the birth certificate; without
-// one it does nothing.
+// resolve sets the names and types of metrics from the birth certificate. A nil k does nothing.
 func (k *part) resolve(p *payload) {
 	if k == nil {
 		return
@@ -179,8 +179,8 @@ func (k *part) resolve(p *payload) {
 	}
 }
 
-// died ends the life of an edge node, unless its death is that of an earlier one: the will of
-// a connection that it has replaced.
+// died ends the life of an edge node, unless the message is the death of an earlier life: the will
+// of a connection that was replaced.
 func (e *edges) died(key [2]string, p *payload) (out noted) {
 	node := e.online[key]
 	if node == nil {
@@ -196,7 +196,7 @@ func (e *edges) died(key [2]string, p *payload) (out noted) {
 	return out
 }
 
-// forget takes an edge node out, and returns the devices that it had. The caller holds mu.
+// forget removes an edge node, and returns its devices. The caller holds mu.
 func (e *edges) forget(key [2]string) (devices []string) {
 	node := e.online[key]
 	if node == nil {
@@ -215,8 +215,8 @@ func (e *edges) forget(key [2]string) (devices []string) {
 	return devices
 }
 
-// left ends the lives of the edge nodes of a client, and returns their topics and those of
-// their devices.
+// left ends the lives of a client's edge nodes, and returns their topics and those of their
+// devices.
 func (e *edges) left(c layout.Client) (list []topic) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -241,14 +241,14 @@ func (e *edges) mayAsk(key [2]string) bool {
 	if now.Sub(e.asked[key]) < rebirthEvery {
 		return false
 	}
-	if len(e.asked) >= MaxEdges { // it only saves questions
+	if len(e.asked) >= MaxEdges { // it only saves requests
 		clear(e.asked)
 	}
 	e.asked[key] = now
 	return true
 }
 
-// typeOf returns the type that a birth certificate has for a metric, 0 where it is not known.
+// typeOf returns the type of a metric in its birth certificate, or 0 if it is unknown.
 func (e *edges) typeOf(t *topic, name string) dataType {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,16 +18,16 @@ import (
 
 const (
 	prefix = "spBv1.0/"
-	// HostID is the name of the server as a host application.
+	// HostID is the server's id as a host application.
 	HostID = "greenroom"
-	// separator is between the parts of an entity's id. No part may have it.
+	// separator separates the parts of an entity's id. No part may contain it.
 	separator = "|"
 
 	bdSeqName   = "bdSeq"
 	rebirthName = "Node Control/Rebirth"
 )
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind string
 
 const (
@@ -42,10 +42,10 @@ const (
 	state  kind = "STATE"
 )
 
-// topic is a topic of Sparkplug, in parts.
+// topic is a parsed topic of Sparkplug.
 type topic struct {
 	kind                kind
-	group, edge, device string // of state, edge is the host
+	group, edge, device string // for state, edge is the host
 }
 
 var errTopic = fmt.Errorf("%w: of Sparkplug there are %s{group}/NBIRTH, NDATA, NDEATH, NCMD/{edge}, DBIRTH, DDATA, DDEATH, DCMD/{edge}/{device} and %sSTATE/{host}", refusal.ErrTopic, prefix, prefix)
@@ -81,7 +81,7 @@ func parse(name string) (t topic, err error) {
 	return t, nil
 }
 
-// id is the id of the entity of an edge node, or of a device.
+// id returns the id of the entity of an edge node or device.
 func (t *topic) id() string {
 	if t.device == "" {
 		return t.group + separator + t.edge
@@ -89,15 +89,15 @@ func (t *topic) id() string {
 	return t.group + separator + t.edge + separator + t.device
 }
 
-// of is the id of a device of the edge node.
+// of returns the id of a device of the edge node.
 func (t *topic) of(device string) string {
 	return (&topic{group: t.group, edge: t.edge, device: device}).id()
 }
 
-// Layout is the layout of Sparkplug B. The zero Layout is ready for layout.Layout.Start.
+// Layout is the layout of Sparkplug B. The zero Layout is ready for Start.
 type Layout struct {
 	host  *layout.Host
-	state []byte // of the host application
+	state []byte // the payload of the server's own state
 	edges edges
 
 	mu        sync.Mutex
@@ -106,7 +106,7 @@ type Layout struct {
 
 var _ layout.Layout = (*Layout)(nil)
 
-// Prefixes begin the topics of Sparkplug B.
+// Prefixes returns the prefix of the topics of Sparkplug B.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start prepares the layout.
@@ -116,8 +116,8 @@ func (l *Layout) Start(h *layout.Host) {
 	l.state = fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli())
 }
 
-// About says that a message is about an edge node or a device, and that those who may read it
-// get it; what host applications say of themselves is for everybody.
+// About returns the edge node or device that a message is about. Those who may read it receive the
+// message; the states of host applications are for everybody.
 func (l *Layout) About(name string) (id string, to layout.Audience) {
 	t, err := parse(name)
 	switch {
@@ -130,7 +130,7 @@ func (l *Layout) About(name string) (id string, to layout.Audience) {
 	}
 }
 
-// Receive takes a message of an edge node, or of another host application.
+// Receive handles a message of an edge node, or of another host application.
 func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) error {
 	t, err := parse(m.Topic)
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	return l.ingest(c, t.id(), m, &p, done)
 }
 
-// receiveState takes what another host application says of itself.
+// receiveState handles the state of another host application.
 func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
 	if t.edge == HostID || !c.Who().MayAll(access.Write) {
 		return fmt.Errorf("%w: the host application %q is not this client", access.ErrForbidden, t.edge)
@@ -199,8 +199,8 @@ func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message, done
 	return nil
 }
 
-// receiveCommand takes a command of another host application, which its edge node gets from
-// the broker.
+// receiveCommand handles a command of another host application, which the broker forwards to the
+// edge node.
 func (l *Layout) receiveCommand(c layout.Client, t *topic, m *layout.Message, done func(error)) error {
 	if err := c.May(access.Write, t.id()); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (l *Layout) askForBirth(t *topic) {
 	}), 0)
 }
 
-// tellOnline has births and deaths in the section reported of what they are about, and of the
-// devices that are gone with them. It tries all, and returns the first error.
+// tellOnline sets sparkplug.online after a birth or death, and also for the devices in gone. It
+// tries all, and returns the first error.
 func (l *Layout) tellOnline(c layout.Client, t *topic, gone []string) (err error) {
 	for _, device := range gone {
 		err = cmp.Or(err, l.setOnline(l.host.Running, c, t.of(device), false))
@@ -247,11 +247,11 @@ func (l *Layout) setOnline(ctx context.Context, c layout.Client, id string, onli
 	return err
 }
 
-// leftTimeout bounds how long the end of a connection waits for its edge nodes to be offline.
+// leftTimeout bounds how long Left waits for the edge nodes of a connection to be offline.
 const leftTimeout = 5 * time.Second
 
-// Left ends what a client has had online: an edge node without a will must not stay so, nor
-// those that are there when the server stops.
+// Left sets offline what a client had online: an edge node without a will must not stay online, nor
+// any when the server stops.
 func (l *Layout) Left(c layout.Client) {
 	l.stopReceiving(c)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.host.Running), leftTimeout)
@@ -263,7 +263,7 @@ func (l *Layout) Left(c layout.Client) {
 	}
 }
 
-// ingest takes the metrics that are readings, together those of one time.
+// ingest commits the metrics that are readings; those with the same time become one reading.
 func (l *Layout) ingest(c layout.Client, id string, m *layout.Message, p *payload, done func(error)) error {
 	readings, refused := p.readings(time.Now().UnixMilli())
 	if refused != nil {
@@ -282,8 +282,8 @@ func (l *Layout) ingest(c layout.Client, id string, m *layout.Message, p *payloa
 	})
 }
 
-// readings returns the metrics that have a name and a value. The error is about the first that
-// cannot be kept, and says how many there are: a message may have thousands of them.
+// readings returns the metrics that have a name and a value. The error describes the first one that
+// cannot be kept, and counts the others: a message may contain thousands.
 func (p *payload) readings(now int64) (list []entity.Reading, refused error) {
 	others := 0
 	refuse := func(err error) {
@@ -341,19 +341,19 @@ func appendReadings(dst []byte, readings []entity.Reading) []byte {
 	return append(dst, ']')
 }
 
-// stateTopic is where host applications say that they are there.
+// stateTopic is the topic of the server's own state.
 const stateTopic = prefix + string(state) + "/" + HostID
 
-// Subscribed says that the host application is there, as if it had retained the message: edge
-// nodes wait for it. Who subscribes to everything is not told.
+// Subscribed sends a client the server's state, as if it were retained, because edge nodes wait for
+// it. Clients that subscribe to everything are not sent it.
 func (l *Layout) Subscribed(c layout.Client, filter string) {
 	if layout.Matches(filter, stateTopic) {
-		_ = c.Send(stateTopic, l.state, nil) // it does subscribe
+		_ = c.Send(stateTopic, l.state, nil) // the client does subscribe
 	}
 }
 
-// Unsubscribed has nothing to do either.
+// Unsubscribed does nothing.
 func (l *Layout) Unsubscribed(layout.Client, string) {}
 
-// Edited has nothing to do either.
+// Edited does nothing.
 func (l *Layout) Edited(context.Context, *entity.Change) {}

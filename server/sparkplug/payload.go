@@ -19,7 +19,7 @@ import (
 // dataType is the type of a metric.
 type dataType uint32
 
-// The types whose values are not what their field in the payload says.
+// Types whose values need a conversion from their field in the payload.
 const (
 	typeInt8     dataType = 1
 	typeInt16    dataType = 2
@@ -38,12 +38,12 @@ type metric struct {
 	hasTime   bool
 	datatype  dataType
 	null      bool
-	kind      protowire.Number // of the field with the value; 0: there is none
+	kind      protowire.Number // of the field with the value; 0 if there is none
 	bits      uint64           // of a number or a bool
 	text      []byte           // of a string or bytes
 }
 
-// payload is a message of an edge node.
+// payload is a decoded Sparkplug payload.
 type payload struct {
 	timestamp uint64
 	seq       uint64
@@ -53,8 +53,8 @@ type payload struct {
 	body      []byte
 }
 
-// compressed is the uuid of a payload whose body is another one, compressed with DEFLATE, or with
-// the algorithm that its metric algorithm names.
+// compressed is the uuid of a payload whose body is another payload, compressed with DEFLATE or
+// with the algorithm named by its metric algorithm.
 const compressed = "SPBV1.0_COMPRESSED"
 
 // maxMetrics bounds the metrics of one message.
@@ -88,7 +88,7 @@ const (
 	fieldExtension  protowire.Number = 19
 )
 
-// decode reads a payload, also a compressed one. What it returns has parts of data.
+// decode decodes a payload, which may be compressed. The result may alias data.
 func decode(data []byte) (payload, error) {
 	p, err := decodePlain(data)
 	if err != nil || p.uuid != compressed {
@@ -100,7 +100,7 @@ func decode(data []byte) (payload, error) {
 	return decodePlain(data)
 }
 
-// inflate returns what is compressed in the body.
+// inflate decompresses the body.
 func (p *payload) inflate() ([]byte, error) {
 	algorithm := "DEFLATE"
 	for i := range p.metrics {
@@ -131,7 +131,7 @@ func (p *payload) inflate() ([]byte, error) {
 	return data, nil
 }
 
-// decodePlain reads a payload.
+// decodePlain decodes a payload without decompression.
 func decodePlain(data []byte) (p payload, err error) {
 	err = eachField(data, func(number protowire.Number, bits uint64, text []byte) error {
 		switch number {
@@ -152,7 +152,7 @@ func decodePlain(data []byte) (p payload, err error) {
 				return err
 			}
 			p.metrics = append(p.metrics, m)
-		default: // of a later version
+		default: // a field of a later version
 		}
 		return nil
 	})
@@ -174,15 +174,15 @@ func decodeMetric(data []byte) (m metric, err error) {
 			m.null = bits != 0
 		case fieldInt, fieldLong, fieldFloat, fieldDouble, fieldBool, fieldString, fieldBytes, fieldDataSet, fieldTemplate, fieldExtension:
 			m.kind, m.bits, m.text = number, bits, text
-		default: // properties and metadata, or of a later version
+		default: // properties, metadata, or a field of a later version
 		}
 		return nil
 	})
 	return m, err
 }
 
-// eachField calls f with the fields of a message of Protobuf: with the bits of a number, or
-// with the bytes of anything else.
+// eachField calls f for each field of a Protobuf message: with the bits of a number, or with the
+// bytes of anything else.
 func eachField(data []byte, f func(number protowire.Number, bits uint64, text []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
@@ -221,8 +221,8 @@ func malformed(n int) error {
 	return fmt.Errorf("%w: not a payload of Sparkplug B: %w", entity.ErrInvalid, protowire.ParseError(n))
 }
 
-// value returns the value of a metric. ok is false for one without any, and the error says why
-// one cannot be kept.
+// value returns the value of a metric, and whether it has one. The error says why a value cannot be
+// kept.
 func (m *metric) value() (v value.Value, ok bool, err error) {
 	if m.null || m.kind == 0 {
 		return v, false, nil
@@ -247,7 +247,7 @@ func (m *metric) value() (v value.Value, ok bool, err error) {
 	}
 }
 
-// small is an integer of at most 32 bits, which is written as unsigned.
+// small returns an integer of at most 32 bits, which the payload encodes as unsigned.
 func (m *metric) small() int64 {
 	switch m.datatype {
 	case typeInt8:
@@ -261,7 +261,7 @@ func (m *metric) small() int64 {
 	}
 }
 
-// long is an integer of 64 bits. What of an unsigned one is beyond int64 is a float.
+// long returns an integer of 64 bits. An unsigned integer beyond int64 becomes a float.
 func (m *metric) long() value.Value {
 	if m.datatype != typeInt64 && m.datatype != typeDateTime && m.bits > math.MaxInt64 {
 		return value.Float(float64(m.bits))
@@ -270,7 +270,7 @@ func (m *metric) long() value.Value {
 }
 
 func number(f float64) (value.Value, bool, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) { // no measurement
+	if math.IsNaN(f) || math.IsInf(f, 0) { // not a measurement
 		return value.Value{}, false, nil
 	}
 	return value.Float(f), true, nil
