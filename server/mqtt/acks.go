@@ -10,22 +10,22 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// delivery is a message between its PUBLISH and its answer.
+// delivery is a message between its PUBLISH and its acknowledgement.
 type delivery struct {
 	conn     *conn
 	topic    string
 	packetID uint16
-	qos      byte             // 0: no answer
-	forward  *packets.Packet  // nil: nobody wants it; charged to the budget
-	readings readings         // what a layout has made of it, for subscribers
-	excerpt  []byte           // of what is kept if it is refused
+	qos      byte             // 0: not acknowledged
+	forward  *packets.Packet  // nil: no subscriber; charged to the budget
+	readings readings         // that a layout has derived from it, for subscribers
+	excerpt  []byte           // the beginning to keep if it is refused
 	bytes    int              // of the payload
-	settled  bool             // guarded by the queue's mu; what follows is set before it
+	settled  bool             // guarded by the queue's mu; the fields below are set before it
 	verdict  *refusal.Verdict // nil: committed
 }
 
-// keep keeps a message until it can be forwarded. Where too much waits already, its
-// subscribers lose it.
+// keep keeps a message until it can be forwarded. If too much is waiting already, its subscribers
+// lose it.
 func (d *delivery) keep(pk *packets.Packet) {
 	if !d.charge(pk) {
 		return
@@ -34,7 +34,7 @@ func (d *delivery) keep(pk *packets.Packet) {
 	d.forward = &forwarded
 }
 
-// charge takes what a message occupies from the budget.
+// charge charges the budget for a message.
 func (d *delivery) charge(pk *packets.Packet) bool {
 	b := d.conn.broker
 	size := sizeOf(pk)
@@ -46,7 +46,7 @@ func (d *delivery) charge(pk *packets.Packet) bool {
 	return false
 }
 
-// committed keeps readings that a layout has made of the message until it is answered.
+// committed keeps readings that a layout has derived from the message until it is acknowledged.
 func (d *delivery) committed(id string, payload []byte) {
 	b := d.conn.broker
 	if !b.Subscribed() {
@@ -57,14 +57,14 @@ func (d *delivery) committed(id string, payload []byte) {
 	}
 }
 
-// settle is the runtime's answer. It does not block.
+// settle receives the result from the runtime. It does not block.
 func (d *delivery) settle(err error) {
 	if err != nil {
 		v := refusal.Judge(err)
 		d.refuse(&v)
 		return
 	}
-	d.excerpt = nil // it may wait for those before it, and the budget does not have it
+	d.excerpt = nil // it may wait for earlier messages, and is not charged to the budget
 	d.conn.acks.settle(d)
 }
 
@@ -74,40 +74,38 @@ func (d *delivery) refuse(v *refusal.Verdict) {
 	d.conn.acks.settle(d)
 }
 
-// ackQueue holds the messages of a connection that are not answered, in the order
-// in which they came, which is the order in which MQTT wants the answers
-// (MQTT-4.6.0-2).
+// ackQueue holds the unacknowledged messages of a connection, in the order of their arrival, which
+// is the order that MQTT requires for the acknowledgements (MQTT-4.6.0-2).
 //
-// The naive design, to write the PUBACK in the runtime's callback, would let a
-// client that does not read its socket hold up the commits of all. So the
-// callback only marks the delivery; a goroutine that lives while there is
-// something to write takes what is settled from the front and writes the
-// acknowledgements of a whole batch with one call. An idle connection has no
-// goroutine for it.
+// The naive design, writing the PUBACK in the runtime's callback, would let a client that does not
+// read its socket block everybody's commits. Instead the callback only marks the delivery. A
+// goroutine, which lives while there is something to write, takes settled deliveries from the front
+// and writes the acknowledgements of a whole batch with one call. An idle connection has no such
+// goroutine.
 //
-// The queue is bounded by MaxInFlight and MaxInFlightBytes: push, on the goroutine that
-// reads the connection, waits for room, which is the back-pressure on a client that sends
-// faster than the disk writes, or does not read.
+// The queue is bounded by MaxInFlight and MaxInFlightBytes: push, called by the goroutine that
+// reads the connection, waits for room. This is the back-pressure on a client that sends faster
+// than the disk writes, or does not read.
 type ackQueue struct {
 	conn *conn
 
 	mu       sync.Mutex
-	room     sync.Cond // on mu: size or bytes went down, or closed
+	room     sync.Cond // on mu: size or bytes decreased, or closed was set
 	queue    []*delivery
-	size     int  // of queue and of what is being written
-	bytes    int  // of the payloads of these
-	draining bool // there is a goroutine
-	closed   bool // the connection is; nobody waits for room
+	size     int  // of queue and of the batch being written
+	bytes    int  // of their payloads
+	draining bool // the drain goroutine is running
+	closed   bool // the connection is closed; nobody waits for room
 }
 
-// len returns how many messages are not answered.
+// len returns the number of unacknowledged messages.
 func (q *ackQueue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.size
 }
 
-// push adds a delivery, waiting for room.
+// push adds a delivery. It waits for room.
 func (q *ackQueue) push(d *delivery) {
 	q.conn.broker.flight.add(1)
 	q.mu.Lock()
@@ -127,8 +125,8 @@ func (q *ackQueue) close() {
 	q.room.Signal()
 }
 
-// settle marks a delivery as settled and sees to it that someone writes. Each
-// delivery is settled once.
+// settle marks a delivery as settled, and starts drain if needed. It must be called once for each
+// delivery.
 func (q *ackQueue) settle(d *delivery) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +137,7 @@ func (q *ackQueue) settle(d *delivery) {
 	}
 }
 
-// drain answers what is settled until there is nothing more.
+// drain acknowledges settled deliveries until there are none.
 func (q *ackQueue) drain() {
 	var batch []*delivery
 	for {
@@ -162,8 +160,8 @@ func (q *ackQueue) drain() {
 	}
 }
 
-// takeSettled moves the settled ones from the front of the queue to batch; with
-// none, the caller is no longer draining.
+// takeSettled moves the settled deliveries at the front of the queue to batch. If there are none,
+// it marks drain as finished.
 func (q *ackQueue) takeSettled(batch []*delivery) []*delivery {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,14 +177,14 @@ func (q *ackQueue) takeSettled(batch []*delivery) []*delivery {
 	return batch
 }
 
-// answer writes the acknowledgements of a batch and forwards its messages. Only
-// one goroutine at a time calls it.
+// answer writes the acknowledgements of a batch and forwards its messages. It must not be called
+// concurrently.
 func (c *conn) answer(batch []*delivery) {
 	c.buf.Reset()
 	acks, hangUp := 0, (*refusal.Verdict)(nil)
 	for _, d := range batch {
 		if d.verdict != nil && d.verdict.Retry {
-			hangUp = d.verdict // what comes after is not acknowledged either
+			hangUp = d.verdict // later ones are not acknowledged either
 			break
 		}
 		if d.qos > 0 {
@@ -223,13 +221,13 @@ func (c *conn) encodeAck(d *delivery) {
 	props := &c.client.Properties.Props
 	pk := negative(packets.Puback, d.packetID, d.verdict)
 	pk.ProtocolVersion = 5
-	pk.Mods.MaxSize = props.MaximumPacketSize // beyond it the text is left out
+	pk.Mods.MaxSize = props.MaximumPacketSize // beyond it the text is omitted
 	pk.Mods.DisallowProblemInfo = props.RequestProblemInfoFlag && props.RequestProblemInfo == 0
-	_ = pk.PubackEncode(&c.buf) // it has no error to return
+	_ = pk.PubackEncode(&c.buf) // it returns no error
 }
 
-// writeAcks writes buf past mochi's WritePacket, which would make a call to the
-// kernel for each acknowledgement, but under its lock and between its packets.
+// writeAcks writes buf without mochi's WritePacket, which would make a system call for each
+// acknowledgement, but holding its lock, so that packets do not mix.
 func (c *conn) writeAcks(acks int) {
 	c.client.Lock()
 	n, err := c.write(c.buf.Bytes())
@@ -241,12 +239,12 @@ func (c *conn) writeAcks(acks int) {
 	}
 }
 
-// flight counts the deliveries of all connections, so that a shutdown can wait
-// until the last one is answered.
+// flight counts the deliveries of all connections, so that a shutdown can wait until all are
+// acknowledged.
 type flight struct {
 	n       atomic.Int64
 	waiting atomic.Bool
-	zero    chan struct{} // with room for one: n became 0 while someone waits
+	zero    chan struct{} // with capacity 1: n became 0 while wait was running
 }
 
 func (f *flight) add(n int) {
@@ -258,7 +256,7 @@ func (f *flight) add(n int) {
 	}
 }
 
-// wait returns when all is answered or ctx ends.
+// wait returns when all deliveries are acknowledged, or ctx ends.
 func (f *flight) wait(ctx context.Context) {
 	f.waiting.Store(true)
 	for f.n.Load() > 0 {

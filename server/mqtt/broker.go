@@ -19,72 +19,71 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// Limits of the broker. What goes beyond one is slowed down or refused with a reason.
+// Limits of the broker. Clients beyond a limit are slowed down, or refused with a reason.
 const (
-	// MaxInFlight is how many messages of one connection may wait for their
-	// commit. An MQTT 5 client is told so, as the receive maximum; a client
-	// beyond it is not read until there is room.
+	// MaxInFlight is how many messages of one connection may wait for their commit. MQTT 5 clients
+	// are sent it as the Receive Maximum. A connection that reaches it is not read until there is
+	// room.
 	MaxInFlight = 4096
-	// MaxInFlightBytes is how many bytes their payloads may have, if it is more than one. A client
-	// beyond it is not read either, so that those of others do not wait behind all that it sends.
+	// MaxInFlightBytes is how many bytes of payload of one connection may wait for their commit,
+	// except that one message may always wait. A connection that reaches it is not read either, so
+	// that messages of others do not wait behind all that it sends.
 	MaxInFlightBytes = 1 << 20
-	// MaxConnections bounds the MQTT connections, and with them memory: about
-	// 20 kB each.
+	// MaxConnections bounds the MQTT connections. Each takes about 20 kB.
 	MaxConnections = 50_000
 
-	// maxPacketBytes lets the largest payload through with its topic and
-	// properties.
+	// maxPacketBytes admits the largest payload with its topic and properties.
 	maxPacketBytes = entity.MaxPayloadBytes + 64<<10
-	// forwardQueue is how many messages a subscriber may be behind before it
-	// loses some. A program that must not lose any reads /v1/stream.
+	// forwardQueue is how many messages a subscriber may be behind before it loses some. Programs
+	// that must not lose any read /v1/stream.
 	forwardQueue = 1024
-	// maxRetained places of retainedPlace bytes bound the retained messages, which are kept in
-	// memory with their topics and properties, each in as many as it needs: 64 MiB in all. None
-	// is larger than maxRetainedBytes.
+	// maxRetained is the number of places for retained messages, which are kept in memory with
+	// their topics and properties: 64 MiB in all. A message of up to maxRetainedBytes takes as many
+	// places of retainedPlace bytes as it needs.
 	maxRetained      = 16 << 10
 	retainedPlace    = 4 << 10
 	maxRetainedBytes = 64 << 10
 	sessionSeconds   = 24 * 60 * 60
 	maxTopicAliases  = 32
-	// sysSeconds is the interval of $SYS. mochi reads the memory statistics for
-	// it, which stops the world.
+	// sysSeconds is the interval of $SYS. For it mochi reads the memory statistics, which stops the
+	// world.
 	sysSeconds = 10
 )
 
-// Ingester is what a Broker needs of the entity runtime. See entity.Runtime, which is one.
+// Ingester is the part of the entity runtime that a Broker needs. An entity.Runtime implements it.
 type Ingester interface {
 	layout.Runtime
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
 	Answer(ctx context.Context, id string, a entity.CommandAnswer) error
-	// Seen and SeenLast say that a device has said something, and Connect and ConnectVia
-	// that it has a connection.
+	// Seen and SeenLast record that a device has sent something, and Connect and ConnectVia that it
+	// has a connection, until end is called.
 	Seen(id string)
 	SeenLast(id string)
 	Connect(id string) (end func())
 	ConnectVia(id string) (end func())
 }
 
-// Config sets up a Broker. All fields but Access, Limits, Layouts, Keeper, Record and LoggedIn are needed.
+// Config configures a Broker. Access, Limits, Layouts, Keeper, Record and LoggedIn are optional.
 type Config struct {
 	Listener net.Listener // closed by Stop
 	Runtime  Ingester
 	Refusals *refusal.Counter
-	Access   *access.Book // who may connect, and see and say what; nil: everybody, everything
+	Access   *access.Book // permissions; nil permits everybody everything
 	Logger   *slog.Logger
-	Limits   Limits          // of what is kept in memory for subscribers
-	Layouts  []layout.Layout // other conventions of topics; no two may share a prefix
-	Keeper   Keeper          // of sessions and retained messages while no Broker runs; nil: none
-	// Record writes to the audit log that somebody has changed an entity through a
-	// layout; nil: there is none. It is called before the change is acknowledged.
+	Limits   Limits          // of the memory for subscribers
+	Layouts  []layout.Layout // other conventions of topics, whose prefixes must differ
+	Keeper   Keeper          // keeps sessions and retained messages while no Broker runs; nil: they are lost
+	// Record, unless nil, writes to the audit log that a client has changed an entity through a
+	// layout. It is called before the change is acknowledged.
 	Record func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
-	// LoggedIn is told that the client of a WebSocket has logged in, with the request that made
-	// it; nil: nobody is. It does not block.
+	// LoggedIn, unless nil, is called when a client has logged in over a WebSocket, with the
+	// request that opened it. It must not block.
 	LoggedIn func(*http.Request)
 }
 
-// Broker is an MQTT broker that gives what devices publish to an entity runtime,
-// acknowledges it when it is committed, and tells devices what they should be. It is
-// mochi's broker with a listener of its own below and a hook above it. Make it with New.
+// Broker is an MQTT broker. It passes what devices publish to an entity runtime, acknowledges it
+// when it is committed, and sends devices their desired attributes. It is mochi's broker, with its
+// own listener below and a hook above. Create one with New.
 type Broker struct {
 	runtime  Ingester
 	log      *slog.Logger
@@ -94,36 +93,36 @@ type Broker struct {
 	listener *listener
 	shadow   *shadow
 	layouts  []layout.Layout
-	host     *layout.Host // of the layouts
+	host     *layout.Host // passed to the layouts
 	record   func(ctx context.Context, who *access.Principal, from netip.Addr, action, what string)
-	loggedIn func(*http.Request) // nil: nobody wants to know
+	loggedIn func(*http.Request) // Config.LoggedIn
 
-	// running ends when the broker no longer takes messages.
+	// running ends when the broker stops accepting messages.
 	running context.Context //nolint:containedctx // mochi's hooks are called without one
 	refuse  context.CancelFunc
 
 	keeper   Keeper
-	restored atomic.Bool   // Serve has taken up what the keeper had, so that Save may replace it
+	restored atomic.Bool   // Serve has restored what the keeper held, so Save may replace it
 	frozen   chan struct{} // closed by Save
-	changing flight        // packets that may change a session and are being handled
+	changing flight        // packets being handled that may change a session
 
 	closing  sync.Once
-	received [3]atomic.Uint64 // publishes by QoS
-	flight   flight           // messages that are not answered yet, of all connections
+	received [3]atomic.Uint64 // publishes, by QoS
+	flight   flight           // unacknowledged messages of all connections
 
-	spoken   atomic.Int64 // entities for whose devices connections speak
+	spoken   atomic.Int64 // devices that connections speak for
 	limits   Limits
-	queued   budget // of the messages and wills that wait in memory
+	queued   budget // for the messages and wills that wait in memory
 	wills    wills
 	sessions sessions
 	paces    paces
 
 	retainers retainers
 
-	published atomic.Int64 // messages of QoS 1 and 2 to subscribers, which numbers them
+	published atomic.Int64 // the number of QoS 1 and 2 messages sent to subscribers, which is their order
 }
 
-// New returns a Broker that accepts connections once Serve is called.
+// New returns a Broker, which accepts connections once Serve is called.
 func New(cfg Config) (*Broker, error) {
 	b := &Broker{runtime: cfg.Runtime, log: cfg.Logger, refusals: cfg.Refusals, access: cfg.Access, layouts: cfg.Layouts, keeper: cfg.Keeper, frozen: make(chan struct{}), record: cfg.Record, loggedIn: cfg.LoggedIn}
 	if b.access == nil {
@@ -140,8 +139,8 @@ func New(cfg Config) (*Broker, error) {
 		Capabilities:           capabilities(),
 		InlineClient:           true,
 		SysTopicResendInterval: sysSeconds,
-		// mochi logs a line for each connection that ends badly and for each
-		// message that a slow subscriber misses. Both are counted instead.
+		// mochi logs every connection that ends badly and every message that a slow subscriber
+		// misses. Both are counted instead.
 		Logger: slog.New(atLeast{cfg.Logger.Handler(), slog.LevelError}),
 	})
 	if err := b.server.AddHook(&hook{broker: b}, nil); err != nil {
@@ -170,18 +169,18 @@ func capabilities() *mochi.Capabilities {
 	return c
 }
 
-// Stats are counters of a Broker, and what there is now.
+// Stats contains counters and current values of a Broker.
 type Stats struct {
-	Connections, Subscriptions, Retained int64 // now
+	Connections, Subscriptions, Retained int64 // current
 	BytesReceived, BytesSent             int64
 	Received                             [3]uint64 // publishes, by QoS
-	Forwarded                            int64     // messages to subscribers
-	ForwardDropped                       int64     // that a subscriber lost, because it was too far behind or takes no packets as large
-	Queued                               int64     // bytes that wait for subscribers now, with the wills
-	Sessions                             int       // of clients that are not connected now
+	Forwarded                            int64     // messages sent to subscribers
+	ForwardDropped                       int64     // lost by subscribers that were too far behind, or whose Maximum Packet Size was exceeded
+	Queued                               int64     // bytes of messages and wills that are waiting
+	Sessions                             int       // of clients that are not connected
 }
 
-// Stats returns the counters. It may be called concurrently with everything else.
+// Stats returns the current Stats. It may be called concurrently.
 func (b *Broker) Stats() Stats {
 	info := b.server.Info.Clone()
 	s := Stats{
@@ -196,7 +195,7 @@ func (b *Broker) Stats() Stats {
 	return s
 }
 
-// Serve takes up what the Broker before has saved, and begins to accept connections.
+// Serve restores what the previous Broker has saved, and starts accepting connections.
 func (b *Broker) Serve() error {
 	if err := b.restore(b.running); err != nil {
 		return fmt.Errorf("start MQTT broker: %w", err)
@@ -209,15 +208,15 @@ func (b *Broker) Serve() error {
 	return nil
 }
 
-// Stop takes no more connections and no more messages. What was taken is still
+// Stop stops accepting connections and messages. Messages that were accepted are still
 // acknowledged.
 func (b *Broker) Stop() {
 	b.listener.stopAccepting()
 	b.refuse()
 }
 
-// Close waits for the acknowledgements of what was taken, then ends all connections;
-// when ctx ends it does so at once. Only the first call does something.
+// Close waits until all accepted messages are acknowledged, or ctx ends, and then ends all
+// connections. Only the first call has an effect.
 func (b *Broker) Close(ctx context.Context) { b.closing.Do(func() { b.end(ctx) }) }
 
 func (b *Broker) end(ctx context.Context) {
@@ -227,7 +226,7 @@ func (b *Broker) end(ctx context.Context) {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_ = b.server.Close() // it has no error to return
+		_ = b.server.Close() // it returns no error
 	}()
 	select {
 	case <-closed:
@@ -237,8 +236,8 @@ func (b *Broker) end(ctx context.Context) {
 	}
 }
 
-// hangUp ends a connection, telling an MQTT 5 client why. MQTT 3.1.1 has no such
-// packet from a server.
+// hangUp ends a connection, and sends an MQTT 5 client the reason. In MQTT 3.1.1 servers cannot
+// send one.
 func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 	if cl.Properties.ProtocolVersion == 5 {
 		_ = b.server.DisconnectClient(cl, code) // it returns the code
@@ -247,12 +246,12 @@ func (b *Broker) hangUp(cl *mochi.Client, code packets.Code) {
 	cl.Stop(code)
 }
 
-// wanted reports whether a message is to be forwarded to anyone, or retained.
+// wanted reports whether a message may have to be forwarded or retained.
 func (b *Broker) wanted(pk *packets.Packet) bool {
 	return pk.FixedHeader.Retain || b.Subscribed()
 }
 
-// atLeast passes on the records of a level and above.
+// atLeast is a Handler that drops the records below a level.
 type atLeast struct {
 	slog.Handler
 	min slog.Level

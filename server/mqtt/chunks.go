@@ -9,16 +9,16 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// What is kept is a stream, in items of some length under their numbers, and after them one
-// that says that it is whole: without it the server died while it wrote.
+// Saved data is a stream, stored as numbered items of limited length, followed by an item that
+// marks it as complete. If that item is missing, the server died while writing.
 const (
 	savedKind  = "mqtt-saved"
-	savedWhole = "whole" // after all numbers
+	savedWhole = "whole" // sorts after all numbers
 	savedChunk = 512 << 10
-	savedPage  = 16 // items that are read or written at once
+	savedPage  = 16 // items read or written at a time
 )
 
-// savedWriter writes items.
+// savedWriter writes the stream.
 type savedWriter struct {
 	ctx    context.Context //nolint:containedctx // of one call of Save
 	keeper Keeper
@@ -26,7 +26,7 @@ type savedWriter struct {
 	buf    []byte
 }
 
-// Write is for package json.
+// Write implements io.Writer for package json.
 func (w *savedWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	if len(w.buf) < savedPage*savedChunk {
@@ -35,7 +35,7 @@ func (w *savedWriter) Write(p []byte) (int, error) {
 	return len(p), w.put()
 }
 
-// put writes what has gathered, which is one commit.
+// put writes the buffered bytes in one commit.
 func (w *savedWriter) put() error {
 	var items []entity.Item
 	for chunk := range slices.Chunk(w.buf, savedChunk) {
@@ -46,7 +46,7 @@ func (w *savedWriter) put() error {
 	return w.keeper.PutItems(w.ctx, items)
 }
 
-// end writes the rest, and that it was all. Of nothing it writes nothing.
+// end writes the remaining bytes and the final item. It writes nothing if the stream is empty.
 func (w *savedWriter) end() error {
 	if len(w.buf) > 0 {
 		if err := w.put(); err != nil {
@@ -59,17 +59,17 @@ func (w *savedWriter) end() error {
 	return w.keeper.PutItems(w.ctx, []entity.Item{{Kind: savedKind, Key: savedWhole, Body: []byte("{}")}})
 }
 
-// savedReader reads what a savedWriter has written.
+// savedReader reads the stream of a savedWriter.
 type savedReader struct {
 	ctx    context.Context //nolint:containedctx // of one call of restore
 	keeper Keeper
 	items  []entity.Item
-	after  string // the last key that was read
+	after  string // the key of the last item read
 	rest   []byte
-	err    error // of the keeper
+	err    error // from the keeper
 }
 
-// Read is for package json.
+// Read implements io.Reader for package json.
 func (r *savedReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		if len(r.items) == 0 {

@@ -12,19 +12,18 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// Commands to devices. Who subscribes to the topic commands of one entity, without a
-// wildcard, and has the role of a device for that entity is its device: while it is connected it
-// receives the commands of the entity from the runtime, which keeps them. Nothing of them
-// stays in the session of a client that has gone: when it comes back the runtime sends
-// what it has not acknowledged. All others who subscribe are told what is sent, and are
-// never the device.
+// Commands to devices. A client that subscribes to the topic commands of one entity, without a
+// wildcard, and has the role Device for it is the entity's device. While it is connected, it
+// receives the commands from the runtime, which keeps them. Nothing stays in the session of a
+// disconnected client: when it is back, the runtime sends whatever it has not acknowledged. All
+// other subscribers see the commands that are sent, but never count as the device.
 const (
 	commandsTopic = "commands"
 	answersTopic  = "answers"
 )
 
-// receiveAnswer takes what a device says of a command. It waits for the commit, so that
-// the answers of one device keep their order.
+// receiveAnswer handles the answer of a device to a command. It waits for the commit, so that the
+// answers of a device keep their order.
 func receiveAnswer(b *Broker, id string, _ sending, payload []byte, done func(error)) error {
 	a, err := entity.ParseCommandAnswer(payload)
 	if err != nil {
@@ -34,14 +33,14 @@ func receiveAnswer(b *Broker, id string, _ sending, payload []byte, done func(er
 	return nil
 }
 
-// receiving has the entities whose commands a connection receives.
+// receiving holds the entities whose commands a connection receives.
 type receiving struct {
 	mu    sync.Mutex
 	of    map[string]*layout.Receiving // by entity, guarded by mu
-	ended bool                         // the connection is, guarded by mu
+	ended bool                         // the connection has ended; guarded by mu
 }
 
-// begin begins to receive the commands of an entity, unless that has begun.
+// begin starts receiving the commands of an entity, unless it has started.
 func (r *receiving) begin(b *Broker, c *conn, id string) error {
 	one := &layout.Receiving{}
 	r.mu.Lock()
@@ -60,7 +59,7 @@ func (r *receiving) begin(b *Broker, c *conn, id string) error {
 	})
 }
 
-// stop ends the receiving of the commands of an entity.
+// stop stops receiving the commands of an entity.
 func (r *receiving) stop(id string) {
 	r.mu.Lock()
 	one := r.of[id]
@@ -69,7 +68,7 @@ func (r *receiving) stop(id string) {
 	one.End()
 }
 
-// end ends all of it.
+// end stops receiving any commands.
 func (r *receiving) end() {
 	r.mu.Lock()
 	all := r.of
@@ -80,8 +79,8 @@ func (r *receiving) end() {
 	}
 }
 
-// receiveCommands begins to receive the commands of the entities to whose topics a client
-// has subscribed, if it is their device.
+// receiveCommands starts receiving the commands that a client has subscribed to, if it is the
+// device of their entities.
 func (b *Broker) receiveCommands(c *conn, filters []string) {
 	for _, filter := range filters {
 		if !c.isDevice(filter) {
@@ -95,14 +94,14 @@ func (b *Broker) receiveCommands(c *conn, filters []string) {
 	}
 }
 
-// isDevice reports whether a filter is the topic with the commands of one entity of which
-// the client is the device.
+// isDevice reports whether a filter is the topic commands of a single entity, and the client is its
+// device.
 func (c *conn) isDevice(filter string) bool {
 	id, t := findTopic(filter)
 	return t != nil && t.name == commandsTopic && !strings.ContainsAny(filter, "#+") && c.May(access.Receive, id) == nil
 }
 
-// commanded tells those who only look on that a command was sent.
+// commanded publishes a command that was sent, for subscribers other than the device.
 func (s *shadow) commanded(c *entity.Change) {
 	name := topicPrefix + c.Entity + "/" + commandsTopic
 	if c.Command.State == entity.CommandSent && s.broker.hasSubscribers(name) {
@@ -110,8 +109,7 @@ func (s *shadow) commanded(c *entity.Change) {
 	}
 }
 
-// leaveDevices takes the devices out of the subscribers of a topic with commands, also
-// those that are away.
+// leaveDevices removes the devices, connected or not, from the subscribers of a topic commands.
 func (b *Broker) leaveDevices(subscribers *mochi.Subscribers, name string) {
 	if !strings.HasSuffix(name, "/"+commandsTopic) || !strings.HasPrefix(name, topicPrefix) {
 		return

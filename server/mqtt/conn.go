@@ -17,51 +17,51 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// writeTimeout bounds each write to a client. Who does not take bytes for so
-// long is put out: mochi holds a lock while it writes, and a reconnecting client
-// or a shutdown would wait for it.
+// writeTimeout bounds each write to a client. The connection of a client that takes longer is
+// closed: mochi holds a lock while it writes, and a reconnecting client or a shutdown would wait
+// for it.
 const writeTimeout = 5 * time.Second
 
-// connectTimeout is how long a new connection may take to say CONNECT.
+// connectTimeout bounds the time until a new connection has sent CONNECT.
 const connectTimeout = 10 * time.Second
 
-// conn is an MQTT connection. mochi reads and writes it as a net.Conn.
+// conn is an MQTT connection. mochi uses it as a net.Conn.
 type conn struct {
 	net.Conn
 	broker    *Broker
 	client    *mochi.Client     // set on CONNECT, before the first message
 	who       *access.Principal // set on CONNECT, before client
-	newcomer  bool              // it has no credentials and may only ask for some; set on CONNECT, before client
+	newcomer  bool              // it may only request credentials; set on CONNECT, before client
 	user      string            // the user name, set on CONNECT
-	leave     func()            // ends the watch over who; of the goroutine that reads, nil before CONNECT
+	leave     func()            // unregisters from who; owned by the reading goroutine, nil before CONNECT
 	acks      ackQueue
-	buf       bytes.Buffer // of the goroutine that drains acks
+	buf       bytes.Buffer // owned by the goroutine that drains acks
 	flow      flow
 	outbox    outbox
 	receiving receiving
 	speaking  speaking
-	will      *will              // of the goroutine that reads; nil: none
+	will      *will              // nil: none; owned by the reading goroutine
 	greeting  *share.Item[*conn] // of listener.greeting; guarded by listener.mu
-	hello     hello              // of the goroutine that reads
-	reads     atomic.Uint64      // odd while the goroutine that reads waits for the client
+	hello     hello              // owned by the reading goroutine
+	reads     atomic.Uint64      // odd while the reading goroutine waits for the client
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
-	// disconnected says that OnDisconnect was called; of the goroutine that reads.
+	// disconnected is set by OnDisconnect; owned by the reading goroutine.
 	disconnected bool
-	changes      bool          // what was read may change the session; counted in broker.changing; of the goroutine that reads
-	revived      *savedSession // what it was before a restart, where its client has not come back since; not changed
+	changes      bool          // the packet read last may change the session; counted in broker.changing; owned by the reading goroutine
+	revived      *savedSession // the session before a restart, if its client has not returned since; immutable
 
-	layouts  []string          // filters of layouts that are to be acknowledged; of the goroutine that reads
-	present  []string          // topics whose present documents are wanted; of the goroutine that reads
-	retained []retained        // what a subscription is sent when it is acknowledged; of the goroutine that reads
-	ownID    uint16            // the packet id that the client gave to what is being read; of the goroutine that reads
-	standIns map[uint16]uint16 // by packet ids of exchanges of QoS 2, see renumber; of the goroutine that reads
-	filters  *rate.Limiter     // of the goroutine that reads; nil until the first SUBSCRIBE, and of a principal that has a pace
+	layouts  []string          // filters of layouts that are not yet acknowledged; owned by the reading goroutine
+	present  []string          // topics whose current documents are to be sent; owned by the reading goroutine
+	retained []retained        // to be sent when a subscription is acknowledged; owned by the reading goroutine
+	ownID    uint16            // the client's packet id in the packet read last; owned by the reading goroutine
+	standIns map[uint16]uint16 // by packet ids of QoS 2 exchanges, see renumber; owned by the reading goroutine
+	filters  *rate.Limiter     // nil before the first SUBSCRIBE, and if the principal has a pace; owned by the reading goroutine
 	exactly  atomic.Bool       // a QoS 2 message waits for its PUBREC; counted in broker.flight
 }
 
-// beginExactly and endExactly bracket a QoS 2 message until its PUBREC is written.
-// endExactly may be called more often than needed.
+// beginExactly and endExactly bracket the time until the PUBREC of a QoS 2 message is written.
+// Redundant calls of endExactly have no effect.
 func (c *conn) beginExactly() {
 	if !c.exactly.Swap(true) {
 		c.broker.flight.add(1)
@@ -80,16 +80,16 @@ func newConn(nc net.Conn, b *Broker) *conn {
 	c.acks.room.L = &c.acks.mu
 	c.flow.conn = c
 	c.outbox.conn, c.outbox.charged = c, map[uint16]int64{}
-	// An error here shows again at the first read.
+	// An error will recur at the first read.
 	_ = nc.SetReadDeadline(time.Now().Add(connectTimeout))
 	return c
 }
 
-// SetDeadline is how mochi sets the keepalive, on each packet it reads. It must
-// not lengthen a write.
+// SetDeadline is called by mochi for the keepalive, with each packet that it reads. It must not
+// extend a write deadline.
 func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
 
-// Read is how mochi reads.
+// Read is called by mochi.
 func (c *conn) Read(p []byte) (int, error) {
 	c.reads.Add(1)
 	n, err := c.Conn.Read(p)
@@ -102,24 +102,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxConnectBytes bounds a CONNECT: what one needs for a will, and as much again. mochi
-// makes room for a whole packet when it has read how long it is, and who has not logged in is to cost little.
+// maxConnectBytes bounds a CONNECT: what it needs for a will, and as much again. mochi allocates a
+// whole packet once it has read its length, and clients that have not logged in must not be
+// expensive.
 const maxConnectBytes = 128 << 10
 
-// hello is the length of the first packet of a connection as far as it has come.
+// hello parses the length of the first packet of a connection.
 type hello struct {
-	bytes  uint8 // of its fixed header, which have come
+	bytes  uint8 // of its fixed header, received so far
 	known  bool
 	length uint32
 }
 
-// take looks at the next bytes, and reports whether the first packet may go on.
+// take parses the next bytes, and reports whether the length of the first packet is permitted.
 func (h *hello) take(p []byte) bool {
 	for _, b := range p {
 		if h.known {
 			break
 		}
-		if h.bytes > 0 { // MQTT 5, 1.5.5: seven bits a byte, the least significant ones first
+		if h.bytes > 0 { // MQTT 5, 1.5.5: seven bits per byte, least significant first
 			h.length |= uint32(b&0x7f) << (7 * (h.bytes - 1))
 			h.known = b < 0x80 || h.bytes == 4
 		}
@@ -128,8 +129,8 @@ func (h *hello) take(p []byte) bool {
 	return h.length <= maxConnectBytes
 }
 
-// Write takes whole packets and writes those that the client can take now. mochi
-// calls it under the client's lock.
+// Write receives whole packets, and writes those that the client can accept now. mochi calls it
+// under the client's lock.
 func (c *conn) Write(p []byte) (int, error) {
 	now, err := c.flow.admit(p)
 	if err == nil && len(now) > 0 {
@@ -141,8 +142,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// write writes within writeTimeout or closes the connection: after half of a
-// packet there is nothing sensible to write.
+// write writes p within writeTimeout, or closes the connection: after part of a packet nothing
+// useful can follow.
 func (c *conn) write(p []byte) (n int, err error) {
 	if err = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err == nil {
 		n, err = c.Conn.Write(p)
@@ -153,8 +154,8 @@ func (c *conn) write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close also lets go of a reader that waits for room among the unanswered
-// messages, or for its turn to subscribe: nobody will be answered any more.
+// Close also releases the reader if it waits for room among the unacknowledged messages, or for its
+// turn to subscribe.
 func (c *conn) Close() error {
 	c.closing.Do(func() { close(c.gone) })
 	c.acks.close()

@@ -1,13 +1,14 @@
 // Package mqtt is the MQTT side of the server: a [Broker] that passes what devices publish to an
-// entity runtime, and tells devices what they should be.
+// entity runtime, and sends devices their desired attributes.
 //
-// A message is acknowledged when it is committed. A connection may have [MaxInFlight] messages
-// under way, of [MaxInFlightBytes]; acknowledgements are sent in the order of the messages, as MQTT demands. When the
-// runtime accepts no more, the connection is not read.
+// A message is acknowledged when it is committed. A connection may have [MaxInFlight]
+// unacknowledged messages, with [MaxInFlightBytes] of payload; acknowledgements are sent in the
+// order of the messages, as MQTT requires. While the runtime does not accept more, the connection
+// is not read.
 //
-// The topics of an entity are e/{id}/ and a name. All of them are in one table, topics
-// in topic.go: to add one, add a row that says who may publish to it.
+// The topics of an entity are e/{id}/ and a name. They are all in the table topics in topic.go: to
+// add one, add a row that says who may publish to it.
 //
-// The broker is mochi's, github.com/mochi-mqtt/server, with a listener of its own below
-// and a hook above. flow.go and mochi.go work around defects of mochi, and nothing else.
+// The broker is mochi's, github.com/mochi-mqtt/server, with its own listener below and a hook
+// above. flow.go and mochi.go contain only workarounds for defects of mochi.
 package mqtt

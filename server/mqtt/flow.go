@@ -18,33 +18,29 @@ import (
 )
 
 const (
-	// maxHeld bounds the messages that a connection holds back. mochi has at most
-	// forwardQueue of them under way; more come together only where it forgets one
-	// that is still held.
+	// maxHeld bounds the messages that a connection holds back. mochi has at most forwardQueue of
+	// them in flight; there can be more only if it forgets one that is still held.
 	maxHeld = 2 * forwardQueue
-	// dupFlag is the bit of a PUBLISH that says that it is sent again.
+	// dupFlag is the DUP bit of a PUBLISH.
 	dupFlag = 0x08
 	// flowChunk is how many bytes of released messages are written with one call.
 	flowChunk = 32 << 10
 )
 
-// flow keeps to what a subscriber can take: of the messages of QoS 1 and 2 no more
-// than its Receive Maximum are sent and not acknowledged (MQTT-3.3.4-9). What is
-// beyond is held and sent in order as acknowledgements come in. All other packets
-// pass.
+// flow respects a subscriber's Receive Maximum: at most that many QoS 1 and 2 messages are sent and
+// not acknowledged (MQTT-3.3.4-9). More are held, and sent in order as acknowledgements arrive. All
+// other packets pass.
 //
-// mochi has a send quota for this, which is switched off (see hook.OnConnect). In
-// mochi 2.7.9 a message that was held back is forgotten when it is sent at last, so
-// that its acknowledgement gives no quota back and the subscription falls silent;
-// and to look for the next one it takes a lock for reading twice, which hangs when
-// a writer comes in between.
+// mochi's own send quota is switched off (see hook.OnConnect), because it has two defects. mochi
+// 2.7.9 forgets a message that was held back when it finally sends it, so that its acknowledgement
+// returns no quota and the subscription falls silent. And to find the next message it takes a read
+// lock twice, which deadlocks if a writer arrives in between.
 //
-// The flow sees the packets where mochi writes them, whole ones, under the client's
-// lock. The reader of the connection only marks what is acknowledged; a goroutine
-// that lives while there is something to send writes the released ones. What is held
-// when the connection ends is still in flight for mochi, which sends it again when
-// the session is resumed: until OnSessionEstablished all of it is gathered here, and
-// then put in order, since mochi sends it in any.
+// The flow sees whole packets where mochi writes them, under the client's lock. The reader of the
+// connection only marks what is acknowledged; a goroutine, which lives while there is something to
+// send, writes the released messages. Messages that are held when the connection ends are still in
+// flight for mochi, which sends them again when the session is resumed, in any order. Until
+// OnSessionEstablished they are therefore gathered here, and then sorted.
 type flow struct {
 	conn *conn
 
@@ -54,35 +50,35 @@ type flow struct {
 	largest  uint32 // the client's Maximum Packet Size; 0: any
 	version  byte
 	unacked  int             // sent and not acknowledged
-	pending  map[uint16]bool // by packet id: held, or, if true, not acknowledged
+	pending  map[uint16]bool // by packet id: true if sent and not acknowledged, false if held
 	held     []heldMessage
-	draining bool // there is a goroutine
+	draining bool // the drain goroutine is running
 }
 
-// stage is how far a connection has come.
+// stage is the stage of a connection.
 type stage int
 
 const (
-	stageConnecting stage = iota // CONNACK is not sent
-	stageResuming                // what was in flight before is being gathered
+	stageConnecting stage = iota // before CONNACK
+	stageResuming                // messages in flight from before are being gathered
 	stageOpen
 	stageClosed
 )
 
-// heldMessage is a PUBLISH that waits for room.
+// heldMessage is a PUBLISH that waits for its turn.
 type heldMessage struct {
 	packet   []byte
 	id       uint16
-	expiryAt int   // where in packet the Message Expiry Interval is; 0: there is none
+	expiryAt int   // the offset of the Message Expiry Interval in packet; 0 if there is none
 	since    int64 // Unix time in seconds
 }
 
-// expired reports whether the message has waited for all of its interval.
+// expired reports whether the message has waited for its whole interval.
 func (m *heldMessage) expired(now int64) bool {
 	return m.expiryAt > 0 && now-m.since >= int64(binary.BigEndian.Uint32(m.packet[m.expiryAt:]))
 }
 
-// age takes the time that the message has waited from its interval (MQTT-3.3.2-6).
+// age reduces the interval by the time that the message has waited (MQTT-3.3.2-6).
 func (m *heldMessage) age(now int64) {
 	if m.expiryAt > 0 && now > m.since {
 		at := m.packet[m.expiryAt:]
@@ -90,7 +86,7 @@ func (m *heldMessage) age(now int64) {
 	}
 }
 
-// begin notes what the client said in CONNECT.
+// begin records the properties of CONNECT.
 func (f *flow) begin(cl *mochi.Client) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,12 +94,12 @@ func (f *flow) begin(cl *mochi.Client) {
 	f.largest = cl.Properties.Props.MaximumPacketSize
 	f.maximum = int(cl.Properties.Props.ReceiveMaximum)
 	if f.maximum == 0 {
-		f.maximum = math.MaxUint16 // what MQTT 5 says and MQTT 3.1.1 has
+		f.maximum = math.MaxUint16 // the default of MQTT 5, and the limit of MQTT 3.1.1
 	}
 	f.pending = map[uint16]bool{}
 }
 
-// open ends the gathering: what was in flight is sent as it was published.
+// open ends the gathering: messages in flight are sent in the order of their publication.
 func (f *flow) open() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,8 +114,7 @@ func (f *flow) open() {
 	f.wake()
 }
 
-// close forgets everything: mochi keeps the connection of a session that may be
-// resumed.
+// close drops everything: mochi keeps the connection of a session that may be resumed.
 func (f *flow) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,19 +122,19 @@ func (f *flow) close() {
 	f.held, f.pending = nil, nil
 }
 
-// release notes that a message was acknowledged. It does not wait for a writer.
+// release records that a message was acknowledged. It does not wait for a writer.
 func (f *flow) release(id uint16) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.pending[id] {
-		return // the PUBREL of an earlier connection was answered, for example
+		return // an answer to the PUBREL of an earlier connection, for example
 	}
 	delete(f.pending, id)
 	f.unacked--
 	f.wake()
 }
 
-// forget takes out a message that is held and has expired, or whose session has ended.
+// forget removes a held message that has expired, or whose session has ended.
 func (f *flow) forget(id uint16) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,20 +145,20 @@ func (f *flow) forget(id uint16) {
 	f.held = slices.DeleteFunc(f.held, func(m heldMessage) bool { return m.id == id })
 }
 
-// acknowledged releases what a packet from the client acknowledges.
+// acknowledged releases the message that a packet of the client acknowledges.
 func (f *flow) acknowledged(pk *packets.Packet) {
 	switch pk.FixedHeader.Type {
 	case packets.Puback, packets.Pubcomp:
 		f.release(pk.PacketID)
 	case packets.Pubrec:
 		if pk.ReasonCode >= packets.ErrUnspecifiedError.Code || !pk.ReasonCodeValid() {
-			f.release(pk.PacketID) // refused, and there is nothing more (MQTT-4.3.3-4)
+			f.release(pk.PacketID) // refused, which ends the exchange (MQTT-4.3.3-4)
 		}
 	default:
 	}
 }
 
-// wake sees to it that someone writes what may be. The caller holds mu.
+// wake starts drain if messages may be sent. The caller holds mu.
 func (f *flow) wake() {
 	if f.stage == stageOpen && len(f.held) > 0 && f.unacked < f.maximum && !f.draining {
 		f.draining = true
@@ -171,15 +166,15 @@ func (f *flow) wake() {
 	}
 }
 
-// drain writes what is released until there is nothing more. Between taking and
-// writing nobody else writes, so that the order is kept.
+// drain writes released messages until there are none. It holds the client's lock between taking
+// and writing them, so that their order is kept.
 func (f *flow) drain() {
 	var buf []byte
 	for {
 		f.conn.client.Lock()
 		buf = f.take(buf[:0])
 		if len(buf) > 0 {
-			_, _ = f.conn.write(buf) // an error closes the connection, and then there is nothing to take
+			_, _ = f.conn.write(buf) // an error closes the connection, and then take returns nothing
 		}
 		f.conn.client.Unlock()
 		if len(buf) == 0 {
@@ -188,8 +183,7 @@ func (f *flow) drain() {
 	}
 }
 
-// take appends the packets that may be sent to buf; with none, the caller is no
-// longer draining.
+// take appends the packets that may be sent to buf. If there are none, it marks drain as finished.
 func (f *flow) take(buf []byte) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,13 +207,13 @@ func (f *flow) take(buf []byte) []byte {
 		buf = append(buf, m.packet...)
 	}
 	if len(f.held) == 0 {
-		f.held = nil // what a burst needed is not kept
+		f.held = nil // release the memory after a burst
 	}
 	f.draining = len(buf) > 0
 	return buf
 }
 
-// admit returns of p, which is one or more packets, those that may be written now.
+// admit returns those of the packets in p that may be written now.
 func (f *flow) admit(p []byte) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -245,8 +239,7 @@ func (f *flow) admit(p []byte) ([]byte, error) {
 	return passed, nil
 }
 
-// passes reports whether a packet may be written now. If not, it is held, or there is
-// no need for it.
+// passes reports whether a packet may be written now. If not, it is held or dropped.
 func (f *flow) passes(packet []byte) bool {
 	switch packet[0] >> 4 {
 	case packets.Connack:
@@ -266,11 +259,11 @@ func (f *flow) passes(packet []byte) bool {
 		f.discard(m.id)
 		return false
 	case qos == 0:
-		return f.stage != stageConnecting // before CONNACK, which is first, it comes too early (MQTT-3.2.0-1)
+		return f.stage != stageConnecting // CONNACK must be the first packet (MQTT-3.2.0-1)
 	}
 	if _, twice := f.pending[m.id]; twice {
-		// It was published while the session was resumed, and both ways lead here. Then
-		// it is sent for the first time.
+		// It was published while the session was resumed, and reached the flow twice. Then it is
+		// not a duplicate for the client.
 		if i := slices.IndexFunc(f.held, func(h heldMessage) bool { return h.id == m.id }); i >= 0 {
 			f.held[i].packet[0] &= packet[0] | ^byte(dupFlag)
 		}
@@ -306,12 +299,12 @@ func (f *flow) hold(m heldMessage) {
 	f.held = append(f.held, m)
 }
 
-// errTooLarge is why a message was not sent.
+// errTooLarge is returned for a message that exceeds the client's Maximum Packet Size.
 var errTooLarge = errors.New("the client takes no packets as large as the message")
 
-// discard drops a message that is too large for the client, as if it had been sent
-// and acknowledged (MQTT-3.1.2-25). mochi would keep it in flight, and a session with
-// such a message could not be resumed.
+// discard drops a message that is too large for the client, as if it had been sent and acknowledged
+// (MQTT-3.1.2-25). mochi would keep it in flight, and a session with such a message could not be
+// resumed.
 func (f *flow) discard(id uint16) {
 	info := f.conn.broker.server.Info
 	atomic.AddInt64(&info.MessagesDropped, 1)
@@ -324,11 +317,11 @@ func (f *flow) discard(id uint16) {
 func (f *flow) withdraw(id uint16, why error) {
 	if f.conn.client.State.Inflight.Delete(id) {
 		atomic.AddInt64(&f.conn.broker.server.Info.Inflight, -1)
-		go f.conn.outbox.release(id, why) // which calls others, and mu is held
+		go f.conn.outbox.release(id, why) // it calls others, and mu is held
 	}
 }
 
-// cutPacket cuts the first packet off p. It is false when that is not whole.
+// cutPacket cuts the first packet off p. It reports false if the packet is incomplete.
 func cutPacket(p []byte) (packet, rest []byte, ok bool) {
 	body, length := fixedHeader(p)
 	if body == 0 || length > len(p)-body {
@@ -337,8 +330,8 @@ func cutPacket(p []byte) (packet, rest []byte, ok bool) {
 	return p[:body+length], p[body+length:], true
 }
 
-// fixedHeader returns where the body of a packet begins and its length; 0, 0 when p
-// does not begin with a whole fixed header.
+// fixedHeader returns the offset and the length of a packet's body, or 0, 0 if p does not begin
+// with a complete fixed header.
 func fixedHeader(p []byte) (body, length int) {
 	if len(p) < 2 {
 		return 0, 0
@@ -350,7 +343,7 @@ func fixedHeader(p []byte) (body, length int) {
 	return 1 + size, int(n) //nolint:gosec // four bytes of seven bits
 }
 
-// parsePublish reads of a PUBLISH what the flow needs; the id is 0 with QoS 0.
+// parsePublish parses the parts of a PUBLISH that the flow needs; the id is 0 with QoS 0.
 func parsePublish(packet []byte, version byte) (m heldMessage, qos byte, ok bool) {
 	m.packet = packet
 	at, _ := fixedHeader(packet)
@@ -372,9 +365,8 @@ func parsePublish(packet []byte, version byte) (m heldMessage, qos byte, ok bool
 	return m, qos, true
 }
 
-// findExpiry returns where the Message Expiry Interval is in a packet whose
-// properties begin at at, or 0. mochi writes it first, or after the Payload Format
-// Indicator.
+// findExpiry returns the offset of the Message Expiry Interval in a packet whose properties start
+// at at, or 0. mochi writes it first, or after the Payload Format Indicator.
 func findExpiry(packet []byte, at int) int {
 	n, size := binary.Uvarint(packet[at:])
 	if size <= 0 || n > uint64(len(packet)-at-size) { //nolint:gosec // not negative
@@ -392,8 +384,7 @@ func findExpiry(packet []byte, at int) int {
 	return start + skip + 1
 }
 
-// ranks returns the order in which what is in flight to a client was published, by
-// packet id.
+// ranks returns the order of publication of the messages in flight to a client, by packet id.
 func ranks(cl *mochi.Client) map[uint16]int {
 	rank := map[uint16]int{}
 	for _, pk := range cl.State.Inflight.GetAll(false) {
@@ -402,15 +393,15 @@ func ranks(cl *mochi.Client) map[uint16]int {
 	return rank
 }
 
-// OnQosPublish numbers the messages that mochi keeps in flight. Packet ids begin
-// again with each connection, and the time that mochi orders them by has seconds. The
-// number is where the length of the packet is, which is computed when it is encoded.
+// OnQosPublish numbers the messages that mochi keeps in flight, because packet ids restart with
+// each connection, and mochi orders messages by time in seconds. The number is stored in place of
+// the packet's length, which is computed when the packet is encoded.
 func (h *hook) OnQosPublish(cl *mochi.Client, pk packets.Packet, _ int64, _ int) {
 	if c, ok := cl.Net.Conn.(*conn); ok && pk.FixedHeader.Type == packets.Pubrec {
 		c.keepOwnID(cl, pk)
 	}
 	if pk.FixedHeader.Type != packets.Publish || pk.FixedHeader.Dup {
-		return // an acknowledgement, or sent again
+		return // an acknowledgement, or a retransmission
 	}
 	pk.FixedHeader.Remaining = int(h.broker.published.Add(1))
 	cl.State.Inflight.Set(pk)

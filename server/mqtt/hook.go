@@ -15,8 +15,8 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// hook is where mochi calls us. Its methods run on the goroutine that reads the
-// connection: while one blocks, that connection is not read.
+// hook implements mochi's hooks. Its methods run on the goroutine that reads the connection: while
+// one blocks, the connection is not read.
 type hook struct {
 	mochi.HookBase
 	broker *Broker
@@ -37,13 +37,13 @@ func (h *hook) Provides(b byte) bool {
 	}
 }
 
-// OnConnectAuthenticate lets everyone in: OnConnect has found out who it is.
+// OnConnectAuthenticate accepts every client: OnConnect has identified it.
 func (h *hook) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
 
-// OnACLCheck says who may subscribe to a filter, and is sent a message of mochi's: one of
-// $SYS, or one that was retained. A client may subscribe to any filter with wildcards, and
-// is sent of it what it may see. What may be published is decided in OnPublish, which can
-// say why not.
+// OnACLCheck decides who may subscribe to a filter, and who is sent a message of mochi's own, which
+// is one of $SYS or a retained one. A client may subscribe to any filter with wildcards; it is only
+// sent messages that it may see. OnPublish decides what may be published, because it can return a
+// reason.
 func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
 	if write {
 		return true
@@ -55,12 +55,11 @@ func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
 	return isShallow(filter) && hasRoom(cl, filter)
 }
 
-// isShallow reports whether a filter has few enough levels. What mochi does to find its place among
-// the others grows with the square of their number, and all others wait for it.
+// isShallow reports whether a filter has few enough levels. The time that mochi takes to insert it
+// grows with the square of their number, and all others wait meanwhile.
 func isShallow(filter string) bool { return strings.Count(filter, "/") < maxFilterLevels }
 
-// hasRoom reports whether a client may have a subscription by the number of those that it
-// has.
+// hasRoom reports whether a client's session has room for a subscription.
 func hasRoom(cl *mochi.Client, filter string) bool {
 	if cl.State.Subscriptions.Len() < maxSubscriptions {
 		return true
@@ -69,8 +68,7 @@ func hasRoom(cl *mochi.Client, filter string) bool {
 	return have
 }
 
-// OnConnect finds out who connects, ties mochi's client to our connection, and takes its
-// will.
+// OnConnect identifies the client, ties mochi's client to our connection, and takes over its will.
 func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -97,7 +95,7 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	return code
 }
 
-// OnSessionEstablished lets go out what was in flight.
+// OnSessionEstablished releases the messages in flight.
 func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	liftReceiveQuota(cl)
 	h.broker.wills.cancel(cl.ID)
@@ -114,7 +112,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	}
 }
 
-// OnQosComplete gives back what a message occupied that was acknowledged.
+// OnQosComplete discharges an acknowledged message.
 func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		if pk.FixedHeader.Type == packets.Pubrel { // the client's own message is complete
@@ -125,7 +123,7 @@ func (h *hook) OnQosComplete(cl *mochi.Client, pk packets.Packet) {
 	}
 }
 
-// refusedBy returns why a client has not taken a message that it acknowledges, nil where it has.
+// refusedBy returns the reason why a client refused a message, nil if it accepted it.
 func refusedBy(pk *packets.Packet) error {
 	if pk.ReasonCode < packets.ErrUnspecifiedError.Code {
 		return nil
@@ -133,8 +131,7 @@ func refusedBy(pk *packets.Packet) error {
 	return fmt.Errorf("the client refused the message with the reason code %#x: %s", pk.ReasonCode, text.Shorten(pk.Properties.ReasonString, 200))
 }
 
-// OnQosDropped gives back what a message occupied that has expired, or whose session has
-// ended.
+// OnQosDropped discharges a message that has expired, or whose session has ended.
 func (h *hook) OnQosDropped(cl *mochi.Client, pk packets.Packet) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.flow.forget(pk.PacketID)
@@ -142,15 +139,15 @@ func (h *hook) OnQosDropped(cl *mochi.Client, pk packets.Packet) {
 	}
 }
 
-// OnClientExpired ends the session of a client that has been away for too long. mochi
-// would leave its subscriptions and what is in flight to it.
+// OnClientExpired ends the session of a client that has been away for too long. mochi would leave
+// its subscriptions and the messages in flight.
 func (h *hook) OnClientExpired(cl *mochi.Client) {
 	h.broker.sessions.resumed(cl.ID)
 	h.broker.endSession(cl)
 }
 
-// OnPacketSent ends the wait for a QoS 2 message whose PUBREC is on its way, and
-// answers a subscription that was acknowledged with the documents of now.
+// OnPacketSent ends the wait for a QoS 2 message whose PUBREC was sent, and sends the current
+// documents for a subscription that was acknowledged.
 func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -171,9 +168,8 @@ func (h *hook) OnPacketSent(cl *mochi.Client, pk packets.Packet, _ []byte) {
 	}
 }
 
-// OnSubscribed notes which documents are wanted. Where it is the number of subscriptions, or of levels,
-// that mochi has been told to refuse, the client is to be told so: codes are what mochi
-// sends next.
+// OnSubscribed records which documents are wanted. If mochi refused a filter because of the number
+// of subscriptions or levels, it sets the code in codes, which mochi sends next, accordingly.
 func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		for i, code := range codes {
@@ -195,8 +191,7 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	}
 }
 
-// OnUnsubscribed tells the layouts that subscriptions have ended, and ends the receiving of
-// commands.
+// OnUnsubscribed informs the layouts, and stops receiving commands.
 func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -214,18 +209,18 @@ func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	}
 }
 
-// filtersOf returns the subscriptions of a client.
+// filtersOf returns the filters of a client's subscriptions.
 func filtersOf(cl *mochi.Client) []string {
 	return slices.Collect(maps.Keys(cl.State.Subscriptions.GetAll()))
 }
 
-// OnDisconnect sends the will of a client that was lost, notes the session that stays,
-// and counts the clients that were put out over a packet's size.
+// OnDisconnect sends the will of a client that was lost, records a session that stays, and counts
+// clients that were disconnected because of a packet's size.
 func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.endExactly()
 		c.disconnected = true
-		// mochi has no error either for a connection that the server itself has closed.
+		// mochi passes no error either for a connection that the server has closed.
 		h.broker.wills.lost(c, cl, errors.Is(cl.StopCause(), packets.CodeDisconnect))
 	}
 	if expire || cl.IsTakenOver() {
@@ -240,7 +235,7 @@ func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 	}
 }
 
-// OnPacketRead sees each packet before mochi acts on it.
+// OnPacketRead sees each packet before mochi handles it.
 func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet, error) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -258,7 +253,7 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 			pk.TopicName = reserved + pk.TopicName
 		}
 	case packets.Subscribe, packets.Unsubscribe:
-		if len(pk.Filters) > maxSubscriptions { // more than a session has room for, and they would be in memory while it waits
+		if len(pk.Filters) > maxSubscriptions { // more than a session has room for, which would stay in memory while it waits
 			h.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", cl.ID, fmt.Sprintf("a packet with more than %d filters; send them in several", maxSubscriptions))
 			return pk, packets.ErrRejectPacket
 		}
@@ -277,8 +272,8 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	return pk, nil
 }
 
-// OnPacketEncode tells an MQTT 5 client the limits that mochi keeps to itself, and
-// corrects what mochi writes.
+// OnPacketEncode adds the limits that mochi does not send to MQTT 5 clients, and corrects packets
+// of mochi.
 func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packet {
 	switch pk.FixedHeader.Type {
 	case packets.Connack:
@@ -288,14 +283,14 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 		}
 	case packets.Pubrec:
 		if pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
-			pk.ReasonCode = packets.CodeSuccess.Code // a redelivery of what is committed is no failure
+			pk.ReasonCode = packets.CodeSuccess.Code // a repeated message that is committed already is not a failure
 		}
 		if c, ok := cl.Net.Conn.(*conn); ok {
 			pk = c.numbered(cl, pk)
 		}
 	case packets.Publish:
-		pk.Mods.MaxSize = 0 // the flow discards what is too large
-	case packets.Suback, packets.Unsuback, packets.Puback, packets.Pubcomp: // mochi writes them while it handles what is being read
+		pk.Mods.MaxSize = 0 // the flow discards packets that are too large
+	case packets.Suback, packets.Unsuback, packets.Puback, packets.Pubcomp: // mochi writes them while it handles the packet read last
 		if c, ok := cl.Net.Conn.(*conn); ok {
 			pk = c.numbered(cl, pk)
 		}

@@ -20,22 +20,21 @@ import (
 
 const listenerID = "tcp"
 
-// listener accepts MQTT connections for mochi. mochi's own one ends for good at
-// the first error of Accept, too many open files for example, and a panic in a
-// connection would end the process.
+// listener accepts MQTT connections for mochi. mochi's own listener ends for good at the first
+// error of Accept, such as too many open files, and a panic in a connection would end the process.
 type listener struct {
 	ln     net.Listener
 	broker *Broker
-	greets int // the most that have not logged in
+	greets int // limit of connections that have not logged in
 
 	accepting sync.WaitGroup // the accept loop, from broker.serve on
 	serving   sync.WaitGroup // connections
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	greeting share.Pool[*conn]     // those that have not logged in, by address
+	greeting share.Pool[*conn]     // connections that have not logged in, by address
 	begin    listeners.EstablishFn // set by Serve
-	told     time.Time             // when a panic was logged with its stack
+	told     time.Time             // when a panic was last logged with its stack
 	stopped  chan struct{}         // closed when no more are accepted
 }
 
@@ -83,12 +82,12 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 	}
 }
 
-// maxGreeting bounds the connections that have not logged in yet. Beyond it the oldest of the address
-// that has most of them ends: they are strangers, and who is one for long is the first to go.
+// maxGreeting bounds the connections that have not logged in. Beyond it, the oldest connection of
+// the address with most of them is closed.
 const maxGreeting = 4096
 
-// add notes a connection, and returns one that is to be closed for it, nil for none.
-// REQUIRES: l.mu held.
+// add adds a connection. It returns one that must be closed in exchange, or nil. The caller holds
+// l.mu.
 func (l *listener) add(c *conn) (oldest *conn) {
 	l.conns[c] = struct{}{}
 	c.greeting = l.greeting.Add(access.AddressKey(addressOf(c.RemoteAddr())), c)
@@ -99,7 +98,7 @@ func (l *listener) add(c *conn) (oldest *conn) {
 	return oldest
 }
 
-// known notes that a connection has logged in, or has ended. REQUIRES: l.mu held.
+// known records that a connection has logged in or ended. The caller holds l.mu.
 func (l *listener) known(c *conn) {
 	if c.greeting != nil {
 		l.greeting.Remove(c.greeting)
@@ -107,7 +106,7 @@ func (l *listener) known(c *conn) {
 	}
 }
 
-// loggedIn notes that a connection has logged in.
+// loggedIn records that a connection has logged in.
 func (l *listener) loggedIn(c *conn) {
 	if s, ok := c.Conn.(*socket); ok {
 		s.loggedIn()
@@ -117,8 +116,8 @@ func (l *listener) loggedIn(c *conn) {
 	l.known(c)
 }
 
-// serveSocket serves a connection that was not accepted here, and returns when it has ended:
-// at once where no more are accepted.
+// serveSocket serves a connection that was accepted elsewhere, and returns when it has ended. If
+// the listener has stopped accepting, it closes the connection.
 func (l *listener) serveSocket(nc net.Conn) {
 	c := newConn(nc, l.broker)
 	l.mu.Lock()
@@ -130,7 +129,7 @@ func (l *listener) serveSocket(nc net.Conn) {
 	}
 	if establish == nil {
 		l.mu.Unlock()
-		_ = c.Close() // there is nobody to tell
+		_ = c.Close() // the error does not matter
 		return
 	}
 	oldest := l.add(c)
@@ -162,12 +161,12 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 		l.known(c)
 		l.mu.Unlock()
 	}()
-	// The error says how the connection ended, which is the client's affair.
+	// The error says how the connection ended, which is up to the client.
 	_ = establish(listenerID, c)
 }
 
-// panicked tells of a panic, with its stack once a minute at most: mochi has one for some
-// packets that are cut off, and who sends those would fill the log.
+// panicked logs a panic, with its stack at most once a minute: mochi panics on some truncated
+// packets, and a client that sends them would fill the log.
 func (l *listener) panicked(c *conn, p any) {
 	id := ""
 	if c.client != nil {
@@ -186,7 +185,7 @@ func (l *listener) panicked(c *conn, p any) {
 	}
 }
 
-// stopAccepting closes the listening socket. Connections stay.
+// stopAccepting closes the listening socket. Connections stay open.
 func (l *listener) stopAccepting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +197,7 @@ func (l *listener) stopAccepting() {
 	}
 }
 
-// cutOff closes all connections without a word.
+// cutOff closes all connections without sending anything.
 func (l *listener) cutOff() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,12 +206,10 @@ func (l *listener) cutOff() {
 	}
 }
 
-// Close ends all connections, MQTT 5 clients with a reason, and waits until they
-// are gone.
+// Close ends all connections, for MQTT 5 clients with a reason, and waits until they have ended.
 //
-// Mochi's own way to close its clients is left alone: it takes the lock of the
-// clients for reading twice (Clients.GetByListener, mochi 2.7.9), so a client
-// that goes away between the two holds up both for ever.
+// It does not use mochi's own way to close its clients, which takes a read lock twice
+// (Clients.GetByListener, mochi 2.7.9): a client that disconnects in between blocks both forever.
 func (l *listener) Close(listeners.CloseFn) {
 	l.stopAccepting()
 	l.accepting.Wait()
@@ -225,11 +222,11 @@ func (l *listener) Close(listeners.CloseFn) {
 	l.serving.Wait()
 }
 
-// ID names the listener to mochi.
+// ID returns the name of the listener.
 func (l *listener) ID() string { return listenerID }
 
-// Address is where it listens.
+// Address returns the address that the listener listens on.
 func (l *listener) Address() string { return l.ln.Addr().String() }
 
-// Protocol is tcp.
+// Protocol returns the network of the address.
 func (l *listener) Protocol() string { return l.ln.Addr().Network() }

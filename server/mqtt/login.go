@@ -19,12 +19,11 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// login finds out who connects. A token is the password, or the user name, as some devices
-// have it; without a password a certificate counts, if there is one; anything else is a name
-// and a password.
+// login identifies the client. A token is the password or, for some devices, the user name. Without
+// a password a client certificate counts, if there is one. Anything else is a name and a password.
 //
-// The id of a client that had to log in begins with its name, so that nobody gets the
-// session of another principal, or ends its connection, by giving the same id.
+// If the client had to log in, its id is prefixed with its principal's name, so that nobody can
+// take over the session of another principal, or end its connection, by using the same id.
 func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	attempt, until := b.attemptOf(c, pk)
 	who, provisional, err := b.identify(&attempt)
@@ -34,12 +33,12 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	if who.Name() != "" {
 		cl.ID = who.Name() + "/" + cl.ID
 	}
-	if provisional { // strangers, of whom none is to end the connection of another
+	if provisional { // unknown devices must not end each other's connections
 		cl.ID += "/" + rand.Text()
 	}
 	b.endForeign(cl.ID, who)
 	sendOff := func() {
-		time.AfterFunc(farewell, func() { _ = c.Close() }) // of a client that does not read what it is told
+		time.AfterFunc(farewell, func() { _ = c.Close() }) // for a client that does not read
 		b.hangUp(cl, packets.ErrNotAuthorized)
 	}
 	leave, ok := who.Watch(sendOff)
@@ -57,21 +56,21 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 }
 
 // provisionUser is the user name of devices that have no credentials yet, and provisionSession how
-// long they may stay to get some.
+// long they may stay connected to request some.
 const (
 	provisionUser    = "provision"
 	provisionSession = time.Minute
 )
 
-// stayBriefly has a device that has no credentials yet leave soon, and leave nothing behind: its session would
-// take the place of one of somebody who has. It returns leave for that.
+// stayBriefly limits the connection of a device without credentials, and keeps no session, which
+// would displace that of another client. It returns leave, extended to release the timer.
 func stayBriefly(c *conn, cl *mochi.Client, leave func()) func() {
 	cl.Properties.Clean, cl.Properties.Props.SessionExpiryInterval = true, 0
-	cl.Properties.Will = mochi.Will{} // nobody would be allowed to publish it
+	cl.Properties.Will = mochi.Will{} // it could not be published
 	return afterEnd(time.AfterFunc(provisionSession, func() { _ = c.Close() }), leave)
 }
 
-// afterEnd returns leave, which stops a timer as well.
+// afterEnd returns leave, extended to stop a timer.
 func afterEnd(timer *time.Timer, leave func()) func() {
 	return func() {
 		timer.Stop()
@@ -79,7 +78,7 @@ func afterEnd(timer *time.Timer, leave func()) func() {
 	}
 }
 
-// attemptOf returns what a client shows, and when that counts no more, zero for never.
+// attemptOf returns the credentials that a client presents, and when they expire; zero means never.
 func (b *Broker) attemptOf(c *conn, pk *packets.Packet) (a access.Attempt, until time.Time) {
 	a = access.Attempt{Name: string(pk.Connect.Username), Password: string(pk.Connect.Password), Address: addressOf(c.RemoteAddr())}
 	if id, ok := b.identityOf(a.Name, a.Password); ok {
@@ -97,7 +96,7 @@ func (b *Broker) attemptOf(c *conn, pk *packets.Packet) (a access.Attempt, until
 	return a, until
 }
 
-// identityOf asks the layouts that have a way of their own who a client is.
+// identityOf returns the identity according to the layouts that are an Authenticator.
 func (b *Broker) identityOf(user, password string) (id layout.Identity, ok bool) {
 	for _, l := range b.layouts {
 		if own, is := l.(layout.Authenticator); is && !ok {
@@ -107,8 +106,8 @@ func (b *Broker) identityOf(user, password string) (id layout.Identity, ok bool)
 	return id, ok
 }
 
-// identify finds out who shows what. A device that has no credentials yet is let in provisionally where
-// there are provision keys: it may do nothing but ask for some.
+// identify identifies the client. If there are provision keys, a device without credentials is
+// accepted provisionally: it may only request credentials.
 func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provisional bool, err error) {
 	if attempt.Name == provisionUser && attempt.Token == "" && attempt.Password == "" && attempt.Certificate == "" {
 		if who, ok := b.access.Provisioner(); ok {
@@ -121,8 +120,8 @@ func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provi
 	return who, false, err
 }
 
-// certificateOf returns the common name of the certificate that a client has shown, if the
-// listener has found it right, "" for none.
+// certificateOf returns the common name of a client certificate that the listener has verified, or
+// "".
 func certificateOf(nc net.Conn) string {
 	var state *tls.ConnectionState
 	switch nc := nc.(type) {
@@ -146,11 +145,11 @@ func addressOf(a net.Addr) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// turnAway answers a CONNECT that is refused, and returns what ends the connection.
+// turnAway answers a CONNECT that is refused, and returns the error that ends the connection.
 func (b *Broker) turnAway(cl *mochi.Client, err error) error {
 	a, _ := refusal.Find(err)
 	v := refusal.Judge(err)
-	from := "" // by address: who is not let in may give any id
+	from := "" // the address: a refused client may claim any id
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		from = addressOf(c.RemoteAddr()).String()
 	}
@@ -163,8 +162,8 @@ func (b *Broker) turnAway(cl *mochi.Client, err error) error {
 	return code
 }
 
-// endForeign ends a session that a principal of the same name has left who was revoked:
-// what waits in it was meant for that one.
+// endForeign ends a session that belonged to a revoked principal of the same name: its messages
+// were meant for that principal.
 func (b *Broker) endForeign(id string, who *access.Principal) {
 	old, ok := b.server.Clients.Get(id)
 	if !ok {
@@ -177,7 +176,7 @@ func (b *Broker) endForeign(id string, who *access.Principal) {
 	}
 }
 
-// endRevoked ends the session of a client that has gone because its principal was revoked.
+// endRevoked ends the session of a disconnected client whose principal was revoked.
 func (b *Broker) endRevoked(cl *mochi.Client) {
 	if c, ok := cl.Net.Conn.(*conn); ok && c.who != nil && !c.who.Valid() {
 		b.sessions.resumed(cl.ID)
@@ -185,24 +184,25 @@ func (b *Broker) endRevoked(cl *mochi.Client) {
 	}
 }
 
-// farewell is how long a client whose principal was revoked may take to be told so.
+// farewell is the time for a client whose principal was revoked to read the reason.
 const farewell = 500 * time.Millisecond
 
-// lookTimeout bounds how long the broker looks at an entity to find out who may see it.
+// lookTimeout bounds how long the broker looks at an entity to decide who may see it.
 const lookTimeout = 5 * time.Second
 
 // maySee reports whether a client may subscribe to a filter. $SYS is about all clients.
 func (b *Broker) maySee(c *conn, name string) bool {
-	return b.sees(c, name, true) // to what nobody has nothing is published
+	return b.sees(c, name, true) // nothing is published to a topic without an owner
 }
 
-// sees reports whether a client may subscribe to a filter, or is sent a message with a topic. ownerless is what holds for
-// a topic that nobody has: a message with one was of a template that is gone, and may be about any entity.
+// sees reports whether a client may subscribe to a filter, or receive a message with a topic.
+// ownerless is the result for a topic that nothing uses: a message with one came from a deleted
+// template, and may be about any entity.
 func (b *Broker) sees(c *conn, name string, ownerless bool) bool {
-	if c.who == nil || !c.who.Valid() { // it has not connected yet, or is away and was revoked meanwhile
+	if c.who == nil || !c.who.Valid() { // it has not connected yet, or was revoked while away
 		return false
 	}
-	if c.newcomer { // it is answered on a topic of a layout, and nowhere else
+	if c.newcomer { // it is only answered, on a topic of a layout
 		l := b.layoutOf(name)
 		if l == nil || strings.ContainsAny(name, "#+") {
 			return false
@@ -233,8 +233,8 @@ func (b *Broker) sees(c *conn, name string, ownerless bool) bool {
 	return c.May(access.Read, id) == nil
 }
 
-// leaveOut takes out of the subscribers of a topic those that may not see it, before one
-// of a shared subscription is chosen.
+// leaveOut removes those who may not see a topic from its subscribers, before one of a shared
+// subscription is chosen.
 func (b *Broker) leaveOut(subscribers *mochi.Subscribers, name string) {
 	if !b.access.Guarded() {
 		return
@@ -242,7 +242,7 @@ func (b *Broker) leaveOut(subscribers *mochi.Subscribers, name string) {
 	blind := func(id string) bool {
 		cl, ok := b.server.Clients.Get(id)
 		if !ok {
-			return false // it is passed over
+			return false // it will be skipped
 		}
 		c, ok := cl.Net.Conn.(*conn)
 		return ok && !b.sees(c, name, false)

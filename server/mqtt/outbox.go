@@ -21,25 +21,23 @@ const (
 	DefaultSessions     = 10_000
 )
 
-// Limits bound the memory of what the broker keeps for others. The zero value has the
+// Limits bounds the memory of the broker for subscribers and sessions. The zero value means the
 // defaults.
 type Limits struct {
 	// SessionBytes bounds the messages that wait for one subscriber, connected or not:
-	// those it has not acknowledged, and those that are not written yet. Beyond it the
-	// subscriber loses messages. A message of QoS 1 and 2 counts twice, because it is
-	// kept until it is acknowledged also while it is being sent. Defaults to
-	// DefaultSessionBytes.
+	// unacknowledged ones, and ones not yet written. Beyond it the subscriber loses messages. A QoS
+	// 1 or 2 message counts twice, because it is kept until it is acknowledged even while it is
+	// being sent. The default is DefaultSessionBytes.
 	SessionBytes int64
 
-	// QueueBytes bounds the messages that wait for all subscribers together, those that
-	// are forwarded once they are committed, and the wills. Beyond it subscribers lose
-	// messages, and who connects with a will is refused, but for the first 8 KiB of each.
-	// Readings are taken in and stored all the same. Defaults to DefaultQueueBytes.
+	// QueueBytes bounds the messages that wait for all subscribers together, messages to be
+	// forwarded after their commit, and wills. Beyond it subscribers lose messages and clients with
+	// a will are refused, except for the first 8 KiB of each. Readings are still committed. The
+	// default is DefaultQueueBytes.
 	QueueBytes int64
 
-	// Sessions bounds the sessions that are kept for clients that are not connected.
-	// The one whose client has been away for longest is given up for a new one.
-	// Defaults to DefaultSessions.
+	// Sessions bounds the sessions of disconnected clients. For a new one, the session of a client
+	// that has been away longest is discarded. The default is DefaultSessions.
 	Sessions int
 }
 
@@ -56,19 +54,18 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// sessionReserve is what each session may have beyond QueueBytes. So nobody who has little
-// waiting loses a message, is refused a message of QoS 2, or cannot connect with a will,
-// because much waits for others.
+// sessionReserve is what each session may use beyond QueueBytes. A client with little waiting
+// therefore never loses a message, is never refused a QoS 2 message, and can always connect with a
+// will, however much is waiting for others.
 const sessionReserve = 8 << 10
 
-// budget is a number of bytes that many take from.
+// budget is a shared number of bytes.
 type budget struct {
 	used atomic.Int64
 	max  int64
 }
 
-// take takes n bytes, or none where there are not so many left, unless they are reserved
-// for who takes them.
+// take takes n bytes. If fewer are left it takes none and reports false, unless they are reserved.
 func (b *budget) take(n int64, reserved bool) bool {
 	if b.used.Add(n) <= b.max || reserved {
 		return true
@@ -79,10 +76,10 @@ func (b *budget) take(n int64, reserved bool) bool {
 
 func (b *budget) give(n int64) { b.used.Add(-n) }
 
-// packetOverhead is about what a message occupies beside its texts.
+// packetOverhead is the approximate memory of a message without its texts.
 const packetOverhead = 700
 
-// sizeOf is about what a message occupies in memory.
+// sizeOf returns the approximate memory of a message.
 func sizeOf(pk *packets.Packet) int64 {
 	p := &pk.Properties
 	n := packetOverhead + len(pk.TopicName) + len(pk.Payload) + len(p.CorrelationData) + len(p.ContentType) + len(p.ResponseTopic)
@@ -97,30 +94,30 @@ func sizeOfUser(list []packets.UserProperty) int64 {
 	return int64(n)
 }
 
-// outbox has the messages that wait for a subscriber: the queue of those that are not
-// written yet, and by packet id what those of QoS 1 and 2 occupy until they are
-// acknowledged. mochi has a queue of its own, which is bounded by a count and copies
-// each message for each subscriber; here all share one payload.
+// outbox holds the messages that wait for a subscriber: a queue of those not yet written, and, by
+// packet id, the bytes charged for QoS 1 and 2 messages until they are acknowledged. mochi's own
+// queue is bounded by a count, and copies each message for each subscriber; here all share one
+// payload.
 //
-// The queue is written by a goroutine that lives while there is something in it. Of a
-// client that is away only the messages in flight are kept.
+// A goroutine, which lives while the queue is not empty, writes it. For a client that is away, only
+// the messages in flight are kept.
 type outbox struct {
 	conn *conn
 
 	mu       sync.Mutex
 	queue    []outgoing
-	charged  map[uint16]int64           // in bytes, by packet id
-	receipts map[uint16]*layout.Receipt // of those that somebody waits for, by packet id; nil for none
+	charged  map[uint16]int64           // bytes, by packet id
+	receipts map[uint16]*layout.Receipt // called when the message is settled, by packet id; nil if there is none
 	lastID   uint16
-	begun    uint16 // the packet id of what the client is beginning
-	bytes    int64  // of queue and charged
-	draining bool   // there is a goroutine
-	closed   bool   // the connection is
-	ended    bool   // the session is, or has another connection: nothing is taken any more
+	begun    uint16 // the packet id that the client is beginning to use
+	bytes    int64  // charged for queue and charged
+	draining bool   // the drain goroutine is running
+	closed   bool   // the connection is closed
+	ended    bool   // the session has ended, or has another connection: nothing is accepted any more
 }
 
-// outgoing is a message that is not written yet. settled is nil, or wants to know when one of
-// QoS 0 is.
+// outgoing is a message that is not written yet. settled, if not nil, is called when a QoS 0
+// message is written.
 type outgoing struct {
 	packet  packets.Packet
 	settled func(error)
@@ -141,7 +138,7 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 		return false
 	}
 	if o.ended || o.closed && pk.FixedHeader.Qos == 0 {
-		return true // there is no subscriber, or one that is away and was promised nothing
+		return true // there is no subscriber, or it is away and the message is not kept
 	}
 	if pk.FixedHeader.Qos == 0 {
 		if len(o.queue) >= forwardQueue || !o.charge(size) {
@@ -160,8 +157,8 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 		return false
 	}
 	pk.PacketID = o.nextID(cl)
-	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order in which it was published, see OnQosPublish
-	o.charged[pk.PacketID] += 2 * size                 // an id that mochi gave up without a word is still charged
+	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order of publication, see OnQosPublish
+	o.charged[pk.PacketID] += 2 * size                 // an id that mochi dropped silently is still charged
 	if receipt != nil {
 		if o.receipts == nil {
 			o.receipts = map[uint16]*layout.Receipt{}
@@ -177,8 +174,8 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 	return true
 }
 
-// reserve charges for an exchange of QoS 2 that a client begins, which lasts until its
-// PUBREL, also while it is away. It reports false where there is no room.
+// reserve charges for a QoS 2 exchange that a client begins. It lasts until its PUBREL, even while
+// the client is away. It reports false if there is no room.
 func (o *outbox) reserve(id uint16) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,13 +186,13 @@ func (o *outbox) reserve(id uint16) bool {
 	return true
 }
 
-// firstID is where the packet ids of messages to clients begin, because clients count from 1:
-// mochi has the ids of both sides in one map.
+// firstID is the first packet id for messages to clients: mochi keeps the ids of both sides in one
+// map, and clients count from 1.
 const firstID = 1 << 15
 
-// nextID returns a packet id that is free. mochi's own way waits for who writes to the
-// client, and a slow one would hold up the publisher. The caller holds mu, and has
-// looked that there are free ones.
+// nextID returns a free packet id. mochi's own method waits for writers to the client, so that a
+// slow client would block the publisher. The caller holds mu, and has checked that there are free
+// ids.
 func (o *outbox) nextID(cl *mochi.Client) uint16 {
 	for {
 		o.lastID = max(o.lastID+1, firstID)
@@ -205,7 +202,7 @@ func (o *outbox) nextID(cl *mochi.Client) uint16 {
 	}
 }
 
-// charge takes bytes for a message. The caller holds mu.
+// charge charges n bytes. The caller holds mu.
 func (o *outbox) charge(n int64) bool {
 	b := o.conn.broker
 	if o.bytes+n > b.limits.SessionBytes || !b.queued.take(n, o.bytes+n <= sessionReserve) {
@@ -215,13 +212,13 @@ func (o *outbox) charge(n int64) bool {
 	return true
 }
 
-// discharge gives bytes back. The caller holds mu.
+// discharge returns n bytes. The caller holds mu.
 func (o *outbox) discharge(n int64) {
 	o.bytes -= n
 	o.conn.broker.queued.give(n)
 }
 
-// push queues a message that is charged. The caller holds mu.
+// push queues a message that has been charged. The caller holds mu.
 func (o *outbox) push(m outgoing) {
 	o.queue = append(o.queue, m)
 	if !o.draining {
@@ -230,14 +227,14 @@ func (o *outbox) push(m outgoing) {
 	}
 }
 
-// drain writes what is queued until there is nothing more.
+// drain writes the queue until it is empty.
 func (o *outbox) drain() {
 	for {
 		m, ok := o.next()
 		if !ok {
 			return
 		}
-		// An error is that of a connection that is going away.
+		// An error means that the connection is ending.
 		err := o.conn.client.WritePacket(m.packet)
 		if m.packet.FixedHeader.Qos == 0 {
 			o.mu.Lock()
@@ -257,7 +254,7 @@ func (o *outbox) next() (m outgoing, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
-		o.queue, o.draining = nil, false // what a burst needed is not kept
+		o.queue, o.draining = nil, false // release the memory after a burst
 		return m, false
 	}
 	m = o.queue[0]
@@ -266,8 +263,8 @@ func (o *outbox) next() (m outgoing, ok bool) {
 	return m, true
 }
 
-// forget takes a message out that has expired or whose session has ended. That it waits in
-// the queue must not outlive what it was charged for.
+// forget removes a message that has expired, or whose session has ended. It must not stay in the
+// queue once it is discharged.
 func (o *outbox) forget(id uint16) {
 	o.mu.Lock()
 	o.queue = slices.DeleteFunc(o.queue, func(m outgoing) bool {
@@ -280,7 +277,7 @@ func (o *outbox) forget(id uint16) {
 	}
 }
 
-// errDropped is why a message was not acknowledged although its connection is there.
+// errDropped is passed to settled if a message was dropped although the connection is open.
 var errDropped = errors.New("the client has not acknowledged the message for a day, or has refused it")
 
 // isClosed reports whether the connection has ended.
@@ -290,8 +287,7 @@ func (o *outbox) isClosed() bool {
 	return o.closed || o.ended
 }
 
-// release gives back what a message in flight occupied, which has been settled: without an
-// error it is acknowledged.
+// release discharges a message in flight that is settled; a nil err means that it was acknowledged.
 func (o *outbox) release(id uint16, err error) {
 	o.mu.Lock()
 	settled := o.giveBack(id)
@@ -301,7 +297,7 @@ func (o *outbox) release(id uint16, err error) {
 	}
 }
 
-// unreserve takes reserve back.
+// unreserve reverts reserve.
 func (o *outbox) unreserve(id uint16) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -311,8 +307,8 @@ func (o *outbox) unreserve(id uint16) {
 	}
 }
 
-// giveBack gives back what a message in flight occupied, and returns who wants to know how it
-// was settled, nil for nobody. The caller holds mu.
+// giveBack discharges a message in flight. It returns its settled function, or nil. The caller
+// holds mu.
 func (o *outbox) giveBack(id uint16) (settled func(error)) {
 	if n, ok := o.charged[id]; ok {
 		delete(o.charged, id)
@@ -333,8 +329,8 @@ func (o *outbox) wanted(id uint16) bool {
 	return receipt == nil || receipt.Wanted == nil || receipt.Wanted()
 }
 
-// inherit charges for what was in flight before the connection, beyond any limit: it
-// was charged to the connection before, which has given it back.
+// inherit charges for messages that were in flight before the connection, beyond any limit: the
+// previous connection was charged, and has been discharged.
 func (o *outbox) inherit(cl *mochi.Client) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -342,7 +338,7 @@ func (o *outbox) inherit(cl *mochi.Client) {
 		if _, ok := o.charged[pk.PacketID]; ok {
 			continue
 		}
-		n := int64(packetOverhead) // of an exchange that the client has begun
+		n := int64(packetOverhead) // for an exchange that the client has begun
 		if pk.FixedHeader.Type == packets.Publish {
 			n = 2 * sizeOf(&pk)
 		}
@@ -352,8 +348,7 @@ func (o *outbox) inherit(cl *mochi.Client) {
 	}
 }
 
-// close forgets the queue: what is in flight is still mochi's, but for messages that were for
-// this connection only.
+// close drops the queue. mochi keeps the messages in flight, except those for this connection only.
 func (o *outbox) close() {
 	for _, settled := range o.closeQueue() {
 		settled(layout.ErrGone)
@@ -382,7 +377,7 @@ func (o *outbox) closeQueue() (waiting []func(error)) {
 	return waiting
 }
 
-// end gives back what messages in flight occupied, and takes none any more.
+// end discharges the messages in flight, and accepts no more.
 func (o *outbox) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -393,7 +388,7 @@ func (o *outbox) end() {
 	}
 }
 
-// stamp notes when a message was published, and until when it is of use.
+// stamp sets the times of a message's publication and expiry.
 func stamp(pk *packets.Packet) {
 	pk.Created = time.Now().Unix()
 	pk.Expiry = pk.Created + sessionSeconds
@@ -402,14 +397,14 @@ func stamp(pk *packets.Packet) {
 	}
 }
 
-// publish sends a message of the server's own.
+// publish publishes a message of the server's own.
 func (b *Broker) publish(topic string, payload []byte, qos byte) {
 	b.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Qos: qos}, TopicName: topic, Payload: payload})
 }
 
-// forward hands a committed message to the subscribers of its topic, and keeps it when
-// it is to be retained. Origin is its publisher, for subscriptions with "no local". The
-// message must not be changed afterwards.
+// forward sends a committed message to the subscribers of its topic, and retains it if requested.
+// Origin is its publisher, for subscriptions with No Local. The message must not be changed
+// afterwards.
 func (b *Broker) forward(pk *packets.Packet) {
 	message := *pk
 	message.FixedHeader = packets.FixedHeader{Type: packets.Publish, Qos: pk.FixedHeader.Qos, Retain: pk.FixedHeader.Retain}
@@ -419,7 +414,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 	stamp(&message)
 	if message.FixedHeader.Retain {
 		kept := message
-		if !clears(pk) && !b.mayRetain(pk) { // nor is the one before any more, which is out of date
+		if !clears(pk) && !b.mayRetain(pk) { // the previous one is out of date, and not retained any more either
 			kept.Payload, message.FixedHeader.Retain = nil, false
 			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
 		}
@@ -440,7 +435,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 	}
 }
 
-// send gives a message to one subscriber, as it has subscribed.
+// send sends a message to one subscriber, according to its subscription.
 func (b *Broker) send(cl *mochi.Client, sub *packets.Subscription, pk packets.Packet) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok {
@@ -456,7 +451,7 @@ func (b *Broker) sendAs(c *conn, sub *packets.Subscription, pk packets.Packet, r
 	}
 }
 
-// as returns a message as a subscription gets it.
+// as returns a message in the form for a subscription.
 func as(sub *packets.Subscription, pk packets.Packet, retain bool) packets.Packet {
 	pk.FixedHeader.Qos = min(pk.FixedHeader.Qos, sub.Qos)
 	pk.FixedHeader.Retain = retain

@@ -9,25 +9,25 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// How quickly a principal may subscribe and unsubscribe, by all of its connections: as many
-// filters at once as a session has room for, and then so many a second. It is cheap to ask for
-// filters, and dear to look each of them up and to put it where each publish looks: a few clients
-// that do nothing else would take the processors from all others, and so would one that connects
-// again for each packet. Where nobody has to log in, and for devices that do not have their
-// credentials yet, each connection has a pace of its own.
+// How quickly a principal may subscribe and unsubscribe, over all of its connections: as many
+// filters at once as a session has room for, and then so many a second. Filters are cheap to
+// request, but expensive to look up and to insert where each publish searches: a few clients that
+// do nothing else would keep the processors from all others, and so would one that reconnects for
+// each packet. If nobody has to log in, and for devices that have no credentials yet, each
+// connection has its own pace.
 const (
 	filterBurst = maxSubscriptions
 	filterRate  = 200
-	// filterPatience is how long a packet waits for its turn; the connection of one that would
-	// have to wait longer ends.
+	// filterPatience is the longest that a packet waits for its turn. If it would take longer, the
+	// connection is closed.
 	filterPatience = 30 * time.Second
-	// paceKept is how long the pace of a principal is kept at least that subscribes no more: by then
-	// it is as if it never had.
+	// paceKept is the least time that the pace of an idle principal is kept; after it, a new pace
+	// would be the same.
 	paceKept = filterPatience + (filterBurst/filterRate+1)*time.Second
 )
 
-// paces are those of the principals that have subscribed lately. Its methods are safe for
-// concurrent use.
+// paces holds the paces of the principals that have subscribed lately. Its methods may be called
+// concurrently.
 type paces struct {
 	mu         sync.Mutex
 	young, old map[string]*rate.Limiter // by principal: used since turned, and before; guarded by mu
@@ -54,9 +54,9 @@ func (p *paces) of(name string) *rate.Limiter {
 
 func newPace() *rate.Limiter { return rate.NewLimiter(filterRate, filterBurst) }
 
-// pace waits until the client may name so many more filters, at most filterBurst, which makes
-// none but those of the same principal wait. It returns false if that would take too long, or the
-// connection ends meanwhile. The goroutine that reads calls it.
+// pace waits until the client may subscribe to or unsubscribe from filters more filters, at most
+// filterBurst. Only clients of the same principal have to wait for it. It reports false if that
+// would take too long, or the connection ends meanwhile. It is called by the reading goroutine.
 func (c *conn) pace(filters int) bool {
 	limiter := c.filters
 	if c.who != nil && c.who.Name() != "" && !c.newcomer {

@@ -9,18 +9,18 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// The two sides number their packets independently (MQTT 5, 2.2.1), but mochi keeps both
-// in one map: it would refuse a SUBSCRIBE, and forget a message to the client for a
-// PUBLISH or a PUBREL with its packet id. So mochi knows a packet of the client by a
-// stand-in where its id is taken, and the answer has the id of the client again.
+// Client and server number their packets independently (MQTT 5, 2.2.1), but mochi keeps both in one
+// map: it would refuse a SUBSCRIBE, and forget a message to the client because of a PUBLISH or
+// PUBREL with its packet id. If a client's packet id is taken, mochi is therefore given a stand-in,
+// and the answer contains the client's id again.
 //
-// An exchange of QoS 2 outlives its packet, and the connection. Its stand-in is kept with
-// it in the session, in the length of its PUBREC, which is computed when that is encoded.
+// A QoS 2 exchange outlives its packet and the connection. Its stand-in is kept in the session, in
+// the length of its PUBREC, which is computed when that is encoded.
 
-// ownIDs is where the length of an acknowledgement begins to be the client's packet id.
+// ownIDs is the offset of the client's packet id in the length of an acknowledgement.
 const ownIDs = 1 << 16
 
-// ownIDOf returns the packet id by which the client knows an exchange that it has begun.
+// ownIDOf returns the client's packet id of an exchange that it has begun.
 func ownIDOf(ack *packets.Packet) uint16 {
 	if n := ack.FixedHeader.Remaining; n >= ownIDs {
 		return uint16(n - ownIDs) //nolint:gosec // that is what was put there
@@ -28,8 +28,8 @@ func ownIDOf(ack *packets.Packet) uint16 {
 	return ack.PacketID
 }
 
-// renumber gives a packet that the client numbers the id by which mochi is to know it, and
-// notes its own for the answer.
+// renumber replaces a packet id of the client by the one that mochi should use, and records the
+// client's id for the answer.
 func (b *Broker) renumber(c *conn, cl *mochi.Client, pk *packets.Packet) {
 	own, kind := pk.PacketID, pk.FixedHeader.Type
 	c.ownID = 0
@@ -41,7 +41,7 @@ func (b *Broker) renumber(c *conn, cl *mochi.Client, pk *packets.Packet) {
 		if open && (kind == packets.Pubrel || pk.FixedHeader.Qos == 2 && pk.FixedHeader.Dup) {
 			c.ownID, pk.PacketID = own, id
 			if kind == packets.Pubrel {
-				delete(c.standIns, own) // it ends, or the connection does
+				delete(c.standIns, own) // the exchange or the connection ends
 			}
 			return
 		}
@@ -59,11 +59,11 @@ func (b *Broker) renumber(c *conn, cl *mochi.Client, pk *packets.Packet) {
 	}
 }
 
-// idOf is the packet id that the client gave the packet that is being read.
+// idOf returns the client's id of the packet read last.
 func (c *conn) idOf(pk *packets.Packet) uint16 { return cmp.Or(c.ownID, pk.PacketID) }
 
-// exchange returns the id by which mochi knows an exchange of QoS 2 that the client has begun
-// and not ended, and whether there is one.
+// exchange returns mochi's id of a QoS 2 exchange that the client has begun and not ended, and
+// whether there is one.
 func (c *conn) exchange(cl *mochi.Client, own uint16) (id uint16, open bool) {
 	id = cmp.Or(c.standIns[own], own)
 	ack, ok := cl.State.Inflight.Get(id)
@@ -74,7 +74,7 @@ func (c *conn) exchange(cl *mochi.Client, own uint16) (id uint16, open bool) {
 	return own, false
 }
 
-// resumeExchanges finds the stand-ins in a session.
+// resumeExchanges restores the stand-ins of a session.
 func (c *conn) resumeExchanges(cl *mochi.Client) {
 	for _, ack := range cl.State.Inflight.GetAll(false) {
 		if own := ownIDOf(&ack); own != ack.PacketID && ack.FixedHeader.Type == packets.Pubrec {
@@ -86,10 +86,9 @@ func (c *conn) resumeExchanges(cl *mochi.Client) {
 	}
 }
 
-// forgetStale ends an unfinished QoS 2 exchange whose packet id a client uses for
-// another message: a device that has been restarted resumes its session and counts from
-// one again. mochi would answer the new message as if it were the old one, and it would
-// never be taken in.
+// forgetStale ends an unfinished QoS 2 exchange whose packet id a client uses for another message:
+// a device that was restarted resumes its session and counts from one again. mochi would answer the
+// new message as if it were the old one, and it would never be committed.
 func (b *Broker) forgetStale(c *conn, cl *mochi.Client, id uint16) {
 	if cl.State.Inflight.Delete(id) {
 		c.outbox.unreserve(id)
@@ -98,9 +97,9 @@ func (b *Broker) forgetStale(c *conn, cl *mochi.Client, id uint16) {
 	}
 }
 
-// numbered returns an acknowledgement with the packet id that the client knows.
+// numbered returns an acknowledgement with the client's packet id.
 func (c *conn) numbered(cl *mochi.Client, ack packets.Packet) packets.Packet { //nolint:gocritic // as mochi has it
-	if own := ownIDOf(&ack); own != ack.PacketID { // sent again in a later connection
+	if own := ownIDOf(&ack); own != ack.PacketID { // a retransmission in a later connection
 		ack.PacketID = own
 		return ack
 	}
@@ -114,7 +113,8 @@ func (c *conn) numbered(cl *mochi.Client, ack packets.Packet) packets.Packet { /
 	return ack
 }
 
-// keepOwnID notes in the session whose exchange an acknowledgement is of, while it is there.
+// keepOwnID stores the client's packet id of an acknowledgement's exchange in the session, while
+// the exchange exists.
 func (c *conn) keepOwnID(cl *mochi.Client, ack packets.Packet) { //nolint:gocritic // as mochi has it
 	kept, ok := cl.State.Inflight.Get(ack.PacketID)
 	if ok && kept.FixedHeader.Type == ack.FixedHeader.Type && c.ownID != 0 && c.ownID != ack.PacketID {
@@ -123,9 +123,9 @@ func (c *conn) keepOwnID(cl *mochi.Client, ack packets.Packet) { //nolint:gocrit
 	}
 }
 
-// begin returns a packet id by which mochi is to know what the client has numbered: its own,
-// or a stand-in where that is taken. No message to the client gets it before the next packet
-// of the client.
+// begin returns the packet id that mochi should use for a packet of the client: the client's own,
+// or a stand-in if that is taken. No message to the client is assigned it before the next packet of
+// the client.
 func (o *outbox) begin(cl *mochi.Client, own uint16) uint16 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

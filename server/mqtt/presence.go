@@ -7,38 +7,37 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// Presence over MQTT. A connection is one of the device of an entity where its client is
-// that device itself (layout.Client.Self), or where a layout says so (Joined). For other
-// entities of which it has the role of a device it is the connection of a gateway, from its
-// first message for them on. What others publish, an operator for example, says nothing of
-// the device.
+// Presence over MQTT. A connection is that of an entity's device if its client is the device itself
+// (layout.Client.Self), or if a layout says so (Joined). For other entities for which it has the
+// role Device, it is the connection of a gateway, from its first message for them on. What others
+// publish, such as an operator, says nothing about the device.
 
-// presenceTopic has the presence of an entity as its document.
+// presenceTopic is the topic whose document is the presence of an entity.
 const presenceTopic = "presence"
 
-// Bounds of the entities for whose devices connections speak.
+// Limits of the entities that connections speak for.
 const (
-	// MaxSpoken bounds the entities for whose devices one connection speaks, and
-	// MaxAllSpoken those of all connections together. Of others only the messages count.
+	// MaxSpoken bounds the entities that one connection speaks for, and MaxAllSpoken those of all
+	// connections together. For others, only their messages count as presence.
 	MaxSpoken    = 10_000
 	MaxAllSpoken = 1_000_000
 )
 
-// speaking has the entities for whose devices a connection speaks.
+// speaking holds the entities that a connection speaks for.
 type speaking struct {
 	mu    sync.Mutex
 	links map[string]link // by entity, guarded by mu
-	ended bool            // the connection is, guarded by mu
+	ended bool            // the connection has ended; guarded by mu
 }
 
-// link is the connection of one device.
+// link is the connection of a device.
 type link struct {
 	end func()
 	own bool
 }
 
-// find returns whether the connection speaks for a device, or has done so, and whether it has
-// ended.
+// find reports whether the connection speaks for a device, or has done so, and whether the
+// connection has ended.
 func (s *speaking) find(id string) (ok, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +45,7 @@ func (s *speaking) find(id string) (ok, ended bool) {
 	return ok, s.ended
 }
 
-// begin notes that the connection speaks for a device, unless it does so already.
+// begin records that the connection speaks for a device, unless it does so already.
 func (s *speaking) begin(b *Broker, id string, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +76,7 @@ func (s *speaking) begin(b *Broker, id string, own bool) {
 	s.links[id] = l
 }
 
-// stop takes begin back.
+// stop reverts begin.
 func (s *speaking) stop(b *Broker, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *speaking) stop(b *Broker, id string) {
 	}
 }
 
-// end ends all of it. For whom it was is remembered: what was said is committed after it.
+// end ends all links. Their entities are remembered, because messages may be committed later.
 func (s *speaking) end(b *Broker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,23 +101,23 @@ func (s *speaking) end(b *Broker) {
 	b.spoken.Add(-int64(len(s.links)))
 }
 
-// speaksForItself notes the connection of a client that is a device.
+// speaksForItself records the connection of a client that is a device.
 func (c *conn) speaksForItself() {
 	if id := c.Self(); entity.CheckID(id) == nil && c.May(access.Receive, id) == nil {
 		c.speaking.begin(c.broker, id, true)
 	}
 }
 
-// speaksFor notes that a client is to say something for the device of an entity, if it may:
-// who publishes the readings of an entity in another role is not its device.
+// speaksFor records that a client will speak for the device of an entity, if it may: a client that
+// publishes readings in another role is not the device.
 func (c *conn) speaksFor(id string) {
 	if ok, ended := c.speaking.find(id); !ok && !ended && c.May(access.Receive, id) == nil {
 		c.speaking.begin(c.broker, id, false)
 	}
 }
 
-// spoke notes that what a client has said for an entity is kept. It is called when that is
-// committed, and does not look at the entity again.
+// spoke records that something that a client has sent for an entity was committed. It does not look
+// at the entity.
 func (c *conn) spoke(id string) {
 	switch ok, ended := c.speaking.find(id); {
 	case !ok && !c.who.CoversID(access.Receive, id):
@@ -129,23 +128,24 @@ func (c *conn) spoke(id string) {
 	}
 }
 
-// Joined notes that the device of an entity has a connection through the client, as its own.
+// Joined records that the device of an entity has a connection through the client, as if it were
+// its own.
 func (c *conn) Joined(id string) {
 	if c.May(access.Receive, id) == nil {
 		c.speaking.begin(c.broker, id, true)
 	}
 }
 
-// Parted notes that it has none any more.
+// Parted records that it no longer does.
 func (c *conn) Parted(id string) { c.speaking.stop(c.broker, id) }
 
-// presenceDocument is the presence of an entity.
+// presenceDocument returns the presence of an entity.
 func presenceDocument(v entity.View, _ *entity.Edit) (document []byte, changed bool) {
 	p := v.Presence()
 	return p.AppendJSON(nil), true
 }
 
-// present publishes the presence of an entity that has changed.
+// present publishes the presence of an entity after a change.
 func (s *shadow) present(c *entity.Change) {
 	if name := topicPrefix + c.Entity + "/" + presenceTopic; s.broker.hasSubscribers(name) {
 		s.broker.publish(name, c.Presence.AppendJSON(nil), 1)

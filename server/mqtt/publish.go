@@ -12,11 +12,10 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// OnPublish takes a message in. For QoS 0 and 1 it returns ErrRejectPacket,
-// which tells mochi to do nothing further: the acknowledgement and the
-// forwarding come after the commit, from the connection's own queue, and
-// meanwhile the connection is read on. Any other error would make mochi
-// acknowledge and forward the message, whatever it says.
+// OnPublish handles a message of a client. For QoS 0 and 1 it returns ErrRejectPacket, which stops
+// mochi from doing anything else: the message is acknowledged and forwarded after its commit, by
+// the connection's own queue, and meanwhile the connection is read. With any other error mochi
+// would acknowledge and forward the message.
 func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, error) {
 	b := h.broker
 	c, ok := cl.Net.Conn.(*conn)
@@ -43,10 +42,10 @@ func (h *hook) OnPublish(cl *mochi.Client, pk packets.Packet) (packets.Packet, e
 	return pk, packets.ErrRejectPacket
 }
 
-// clears reports whether a message is none but takes back the retained one.
+// clears reports whether a message only clears the retained one.
 func clears(pk *packets.Packet) bool { return pk.FixedHeader.Retain && len(pk.Payload) == 0 }
 
-// take gives a message of QoS 0 or 1 to what takes it.
+// take passes a QoS 0 or 1 message to its route.
 func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
 	d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk), bytes: len(pk.Payload)}
 	from := sendingOf(c, pk)
@@ -61,12 +60,12 @@ func (b *Broker) take(c *conn, pk *packets.Packet, to *route) {
 	}
 }
 
-// takeExactlyOnce is take for QoS 2: it waits for the commit and forwards the message,
-// after which mochi goes on with PUBREC. A sender of QoS 2 does not ask for speed.
+// takeExactlyOnce is like take for QoS 2: it waits for the commit and forwards the message, after
+// which mochi continues with PUBREC. Senders of QoS 2 do not expect speed.
 //
-// What the runtime has taken is waited for also when the broker stops: the message
-// counts as under way until its PUBREC is written or its connection has ended, so that a
-// client does not send again, with a time of its own, what is stored.
+// It also waits when the broker stops: the message counts as in flight until its PUBREC is written
+// or its connection has ended, so that a client does not send it again, with another time, after it
+// was stored.
 func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets.Packet, error) {
 	if !c.outbox.reserve(pk.PacketID) {
 		b.answer(c, &pk, &refusal.Verdict{
@@ -90,22 +89,22 @@ func (b *Broker) takeExactlyOnce(c *conn, pk packets.Packet, to *route) (packets
 	if shared {
 		b.forward(&pk)
 	}
-	pk.FixedHeader.Retain = false // forward has done that
+	pk.FixedHeader.Retain = false // forward has retained it
 	return pk, packets.CodeSuccessIgnore
 }
 
-// sending is by what a second sending of a message is known, with its payload. Only one
-// with DUP may be the second: a client uses its packet ids again.
+// sending identifies a message together with its payload, so that a retransmission is recognized.
+// Only a message with DUP can be one, because clients reuse packet ids.
 type sending struct {
 	by            string // the name of the principal
 	client, topic string
-	packetID      uint16 // 0 for a message that is not sent again
+	packetID      uint16 // 0 if it cannot be sent again
 	dup           bool
-	will          bool // the message is one
-	clears        bool // it is to clear what was retained
+	will          bool // the message is a will
+	clears        bool // it clears the retained message
 }
 
-// sendingOf is called before what is retained is decided.
+// sendingOf must be called before the retain flag is changed.
 func sendingOf(c *conn, pk *packets.Packet) sending {
 	if pk.FixedHeader.Qos == 0 {
 		return sending{by: c.who.Name(), clears: clears(pk)}
@@ -120,8 +119,8 @@ func (s *sending) once(payload []byte) entity.Once {
 	return entity.Once{By: s.by, Token: entity.TokenOf("mqtt", s.client, strconv.Itoa(int(s.packetID)), s.topic, string(payload)), Fresh: !s.dup}
 }
 
-// wait is receive that waits for the commit, and then tells subscribers of the readings that
-// a layout has made of the message.
+// wait is like receive, but waits for the commit, and then sends subscribers the readings that a
+// layout has derived from the message.
 func (r *route) wait(c *conn, pk *packets.Packet, from sending) error {
 	var made readings
 	settled := make(chan error, 1)
@@ -137,8 +136,8 @@ func (r *route) wait(c *conn, pk *packets.Packet, from sending) error {
 	return err
 }
 
-// answer refuses a message: QoS 0 and 1 in the order of the connection's
-// acknowledgements, QoS 2 at once.
+// answer refuses a message: for QoS 0 and 1 in the order of the connection's acknowledgements, for
+// QoS 2 at once.
 func (b *Broker) answer(c *conn, pk *packets.Packet, v *refusal.Verdict) {
 	if pk.FixedHeader.Qos < 2 {
 		d := &delivery{conn: c, topic: pk.TopicName, packetID: c.idOf(pk), qos: pk.FixedHeader.Qos, excerpt: b.shownOf(pk)}
@@ -151,12 +150,13 @@ func (b *Broker) answer(c *conn, pk *packets.Packet, v *refusal.Verdict) {
 		b.hangUp(c.client, goodbye(v))
 		return
 	}
-	// The error is that of a connection that is going away.
+	// An error means that the connection is ending.
 	_ = c.client.WritePacket(negative(packets.Pubrec, pk.PacketID, v))
 }
 
-// shownOf returns what may be kept of a message that is refused, for who makes a template of it: nil
-// for one with a topic of a convention, which may have secrets and needs no template.
+// shownOf returns what may be kept of a refused message, to help people to write a template for it.
+// It returns nil for topics of a convention, whose messages may contain secrets and need no
+// template.
 func (b *Broker) shownOf(pk *packets.Packet) []byte {
 	if strings.HasPrefix(pk.TopicName, topicPrefix) || b.fixedLayoutOf(pk.TopicName) != nil {
 		return nil
@@ -164,8 +164,8 @@ func (b *Broker) shownOf(pk *packets.Packet) []byte {
 	return pk.Payload
 }
 
-// negative returns an acknowledgement that refuses a message. For MQTT 3.1.1 it encodes
-// to a plain one.
+// negative returns an acknowledgement that refuses a message. For MQTT 3.1.1 it is encoded as an
+// ordinary one.
 func negative(kind byte, packetID uint16, v *refusal.Verdict) packets.Packet {
 	return packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: kind},
@@ -175,7 +175,7 @@ func negative(kind byte, packetID uint16, v *refusal.Verdict) packets.Packet {
 	}
 }
 
-// goodbye is the reason for which a connection ends with a verdict.
+// goodbye returns the reason code and text for ending a connection with a verdict.
 func goodbye(v *refusal.Verdict) packets.Code {
 	return packets.Code{Code: v.Code, Reason: text.Shorten(v.Detail, 1024)}
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// retained is a filter of a SUBSCRIBE, whose retained messages mochi would send past the
-// outbox: a copy for each subscriber, and of a session that is away as many as it has room
-// for by their number.
+// retained is a filter of a SUBSCRIBE. mochi would send its retained messages without the outbox,
+// copied for each subscriber, and for a session that is away limited by their number only.
 type retained struct {
 	sub    packets.Subscription
-	wanted bool // it was wanted also if the client has this subscription already
+	wanted bool // they must be sent even if the client has this subscription already
 }
 
-// noteRetained notes what a SUBSCRIBE wants, before mochi subscribes.
+// noteRetained records which retained messages a SUBSCRIBE requests, before mochi subscribes.
 func (c *conn) noteRetained(cl *mochi.Client, pk *packets.Packet) {
 	c.retained = c.retained[:0]
 	for _, sub := range pk.Filters {
@@ -33,18 +32,18 @@ func (c *conn) noteRetained(cl *mochi.Client, pk *packets.Packet) {
 	}
 }
 
-// keepRetained takes from mochi what it would send for a SUBSCRIBE that it answers with
+// keepRetained prevents mochi from sending retained messages for a SUBSCRIBE that it answers with
 // these codes.
 func (c *conn) keepRetained(pk *packets.Packet, codes []byte) {
 	for i := range pk.Filters {
 		if i < len(c.retained) && (i >= len(codes) || codes[i] >= packets.ErrUnspecifiedError.Code) {
 			c.retained[i].wanted = false
 		}
-		pk.Filters[i].RetainHandling = 2 // do not send: the subscription itself is made already
+		pk.Filters[i].RetainHandling = 2 // do not send: the subscription itself exists already
 	}
 }
 
-// sendRetained sends the retained messages of the subscriptions that were acknowledged.
+// sendRetained sends the retained messages of subscriptions that were acknowledged.
 func (b *Broker) sendRetained(c *conn) {
 	list := c.retained
 	c.retained = nil
@@ -57,7 +56,7 @@ func (b *Broker) sendRetained(c *conn) {
 			if r.sub.NoLocal && pk.Origin == c.client.ID || !b.maySee(c, pk.TopicName) {
 				continue
 			}
-			if pk.Created > time.Now().Unix() { // it is retained without an end
+			if pk.Created > time.Now().Unix() { // retained without expiry
 				stamp(&pk)
 			}
 			b.sendAs(c, &r.sub, pk, true)
@@ -65,10 +64,10 @@ func (b *Broker) sendRetained(c *conn) {
 	}
 }
 
-// retain keeps a message for those who subscribe later, or, where it has no payload, drops the one
-// before.
+// retain keeps a message for later subscribers, or, if its payload is empty, drops the retained
+// one.
 func (b *Broker) retain(pk packets.Packet) {
-	b.shadow.want() // the end of its entity
+	b.shadow.want() // to be informed when the entity is deleted
 	places := 0
 	if len(pk.Payload) > 0 {
 		places = placesOf(&pk)
@@ -78,19 +77,19 @@ func (b *Broker) retain(pk packets.Packet) {
 	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
 }
 
-// endless is for how much longer than others a message is retained that says for how long no more than
-// its layout does, which is until another one takes its place.
+// endless is added to the times of a message that a layout retains until another replaces it.
 const endless = 100 * 365 * sessionSeconds
 
-// prolong has a message retained without an end where a layout wants that.
+// prolong removes the expiry of a retained message of a layout.Retainer, unless the publisher has
+// set one.
 func (b *Broker) prolong(pk *packets.Packet) {
 	if _, ok := b.layoutOf(pk.TopicName).(layout.Retainer); ok && pk.Properties.MessageExpiryInterval == 0 {
 		pk.Created, pk.Expiry = pk.Created+endless, pk.Expiry+endless
 	}
 }
 
-// dropRetained drops what is retained of an entity that was deleted: who may read its successor may
-// not have been allowed to read that.
+// dropRetained drops the retained messages of an entity that was deleted: those who may read its
+// successor may not have been allowed to read them.
 func (b *Broker) dropRetained(id string) {
 	drop := func(name string) {
 		b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
@@ -114,18 +113,18 @@ func (b *Broker) dropRetained(id string) {
 	}
 }
 
-// retainers are the principals that have retained something. Each may have as many places as are
-// left for others.
+// retainers holds the principals of retained messages. Each may use as many places as are left for
+// others.
 type retainers struct {
 	places int // of all messages together
 
 	mu    sync.Mutex
 	of    map[string]holding // guarded by mu; by topic, those with an owner or more than one place
-	count map[string]int     // guarded by mu; places by owner, none is 0
+	count map[string]int     // guarded by mu; places by owner, never 0
 	extra int                // guarded by mu; places beyond one for each message
 }
 
-// holding is what one message has of the places.
+// holding is the owner and the places of one message.
 type holding struct {
 	owner  string // "" for none
 	places int
@@ -136,16 +135,17 @@ func placesOf(pk *packets.Packet) int {
 	return max(1, int(sizeOf(pk)-packetOverhead+retainedPlace-1)/retainedPlace)
 }
 
-// retainerOf returns the principal that has published a message, "" where nobody has to log in.
+// retainerOf returns the principal that has published a message, or "" if nobody has to log in.
 func (b *Broker) retainerOf(pk *packets.Packet) string {
 	if !b.access.Guarded() {
 		return ""
 	}
-	name, _, _ := strings.Cut(pk.Origin, "/") // see login; no name has a slash
+	name, _, _ := strings.Cut(pk.Origin, "/") // see login; names contain no slash
 	return name
 }
 
-// set notes whose message is retained with a topic, and how many places it has, 0 where none is.
+// set records the owner and the places of a topic's retained message; 0 places mean that there is
+// none.
 func (r *retainers) set(topic, owner string, places int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,8 +165,9 @@ func (r *retainers) set(topic, owner string, places int) {
 	}
 }
 
-// room returns how many places are free for a message of a principal beside messages messages. Those
-// of the one that it replaces are; each principal may have as many as are left for others.
+// room returns how many places a message of a principal may use, if messages messages are retained.
+// The places of a message that it replaces are free. A principal may use as many places as are left
+// for others.
 func (r *retainers) room(topic, owner string, messages int, replaces bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +188,7 @@ func (r *retainers) room(topic, owner string, messages int, replaces bool) int {
 	return max((free-has+1)/2, 0)
 }
 
-// mayRetain reports whether there is room for a message among the retained ones.
+// mayRetain reports whether there is room to retain a message.
 func (b *Broker) mayRetain(pk *packets.Packet) bool {
 	if sizeOf(pk)-packetOverhead > maxRetainedBytes {
 		return false
@@ -197,7 +198,7 @@ func (b *Broker) mayRetain(pk *packets.Packet) bool {
 	return replaces && places == 1 || places <= b.retainers.room(pk.TopicName, b.retainerOf(pk), b.server.Topics.Retained.Len(), replaces)
 }
 
-// OnRetainedExpired gives the place of a message back.
+// OnRetainedExpired frees the places of a message.
 func (h *hook) OnRetainedExpired(topic string) {
 	if _, again := h.broker.server.Topics.Retained.Get(topic); !again {
 		h.broker.retainers.set(topic, "", 0)

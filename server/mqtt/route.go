@@ -15,14 +15,14 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// route is where a message goes: to a topic of an entity, or to a layout.
+// route is the destination of a message: a topic of an entity, or a layout.
 type route struct {
 	id     string
-	topic  *topic        // nil: a layout takes it
-	layout layout.Layout // what it demands of the sender it checks itself
+	topic  *topic        // nil: a layout receives it
+	layout layout.Layout // checks the sender's permission itself
 }
 
-// routeOf returns where messages of a topic go, or the verdict why nothing takes them.
+// routeOf returns the route for a topic, or the verdict on messages with it.
 func (b *Broker) routeOf(name string) (route, *refusal.Verdict) {
 	if l := b.layoutOf(name); l != nil {
 		return route{layout: l}, nil
@@ -31,7 +31,7 @@ func (b *Broker) routeOf(name string) (route, *refusal.Verdict) {
 	return route{id: id, topic: t}, refused
 }
 
-// layoutOf returns the layout of a topic, or of a filter that begins like one, nil for none.
+// layoutOf returns the layout for a topic or filter, or nil.
 func (b *Broker) layoutOf(name string) layout.Layout {
 	if strings.HasPrefix(name, topicPrefix) {
 		return nil
@@ -47,7 +47,7 @@ func (b *Broker) layoutOf(name string) layout.Layout {
 	return nil
 }
 
-// fixedLayoutOf is layoutOf for the layouts whose topics have a prefix.
+// fixedLayoutOf is like layoutOf, for layouts whose topics have a prefix.
 func (b *Broker) fixedLayoutOf(name string) layout.Layout {
 	for _, l := range b.layouts {
 		for _, prefix := range l.Prefixes() {
@@ -59,7 +59,7 @@ func (b *Broker) fixedLayoutOf(name string) layout.Layout {
 	return nil
 }
 
-// allows returns nil if somebody may send messages this way.
+// allows returns nil if a principal may send messages by this route.
 func (r *route) allows(b *Broker, who *access.Principal) error {
 	if r.layout != nil {
 		return nil
@@ -67,8 +67,8 @@ func (r *route) allows(b *Broker, who *access.Principal) error {
 	return b.may(who, r.topic.needs, r.id)
 }
 
-// prepare reports whether other clients get a message that goes this way. Of those of a layout
-// only what is for everybody is retained, if it is no layout.Retainer.
+// prepare reports whether other clients receive messages by this route. For a layout that is not a
+// layout.Retainer, it clears the retain flag unless the message is for everybody.
 func (r *route) prepare(pk *packets.Packet) (shared bool) {
 	if r.layout == nil {
 		return true
@@ -79,8 +79,8 @@ func (r *route) prepare(pk *packets.Packet) (shared bool) {
 	return to != layout.Nobody
 }
 
-// receive gives a message to what takes it, see topic.receive. committed is called for
-// readings that a layout makes of it, before done.
+// receive passes a message on, see topic.receive. committed is called before done, with readings
+// that a layout has derived from the message.
 func (r *route) receive(c *conn, pk *packets.Packet, from sending, committed func(id string, payload []byte), done func(error)) error {
 	spoke := c.spoke
 	if from.will { // its client has gone
@@ -110,7 +110,7 @@ func (r *route) receive(c *conn, pk *packets.Packet, from sending, committed fun
 	}, done)
 }
 
-// readings are messages for those who subscribe to the telemetry of entities.
+// readings collects messages for the subscribers of entities' telemetry.
 type readings struct {
 	mu   sync.Mutex
 	list []*packets.Packet // guarded by mu
@@ -130,15 +130,15 @@ func (r *readings) take() []*packets.Packet {
 	return list
 }
 
-// telemetryOf is the message with readings of an entity, as if a device had sent it to
-// the broker's own topic.
+// telemetryOf returns a message with readings of an entity, as if a device had published it to the
+// broker's own topic.
 func telemetryOf(id string, payload []byte, origin string) *packets.Packet {
 	return &packets.Packet{
 		FixedHeader: packets.FixedHeader{Qos: 1}, TopicName: topicPrefix + id + "/" + telemetryTopic, Payload: payload, Origin: origin,
 	}
 }
 
-// may returns nil if somebody may do something with an entity.
+// may returns nil if a principal may do a with an entity.
 func (b *Broker) may(who *access.Principal, a access.Action, id string) error {
 	if who.MayAll(a) {
 		return nil
@@ -148,22 +148,22 @@ func (b *Broker) may(who *access.Principal, a access.Action, id string) error {
 	return who.May(ctx, b.runtime, a, id)
 }
 
-// Self, User, Who, May, Record, Subscribes, Filters and Send make a conn a layout.Client.
+// The methods Self to Send make a conn a layout.Client.
 
-// Self is the entity that the device is.
+// Self returns the id of the device's own entity.
 func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) }
 
-// User is the user name of its CONNECT.
+// User returns the user name in CONNECT.
 func (c *conn) User() string { return c.user }
 
-// Address is where it connects from.
+// Address returns the client's address.
 func (c *conn) Address() netip.Addr { return addressOf(c.RemoteAddr()) }
 
-// Who it is.
+// Who returns the client's principal.
 func (c *conn) Who() *access.Principal { return c.who }
 
-// May reports what it may do with an entity. A layout asks before it reports for one, and so
-// says for whom the client speaks.
+// May returns nil if the client may do a with an entity. Since a layout asks before it reports for
+// an entity, this also determines which devices the client speaks for.
 func (c *conn) May(a access.Action, id string) error {
 	err := c.broker.may(c.who, a, id)
 	if err == nil && a == access.Report {
@@ -172,7 +172,7 @@ func (c *conn) May(a access.Action, id string) error {
 	return err
 }
 
-// Record writes to the audit log what the client has changed.
+// Record writes a change by the client to the audit log.
 func (c *conn) Record(action, what string) {
 	if c.broker.record != nil {
 		c.broker.record(c.broker.running, c.who, addressOf(c.RemoteAddr()), action, what)
@@ -185,11 +185,11 @@ func (c *conn) Subscribes(name string) bool {
 	return ok
 }
 
-// Filters returns the filters to which the client subscribes.
+// Filters returns the filters of the client's subscriptions.
 func (c *conn) Filters() []string { return filtersOf(c.client) }
 
-// subscription returns the subscriptions that cover a topic as one: with the highest QoS of
-// them, and all of their identifiers.
+// subscription merges the subscriptions that match a topic: it has their highest QoS, and all of
+// their identifiers.
 func (c *conn) subscription(name string) (all packets.Subscription, ok bool) {
 	for _, sub := range c.client.State.Subscriptions.GetAll() {
 		if !layout.Matches(sub.Filter, name) {
@@ -216,7 +216,7 @@ func (c *conn) Send(name string, payload []byte, receipt *layout.Receipt) error 
 		return nil
 	}
 	if largest := c.client.Properties.Props.MaximumPacketSize; largest > 0 && len(name)+len(payload)+packetHeaders > int(largest) {
-		go receipt.Settled(errTooLarge) // on a goroutine of its own, as the others are called
+		go receipt.Settled(errTooLarge) // on its own goroutine, like all calls of settled
 		return nil
 	}
 	if c.outbox.put(c.client, as(&sub, pk, false), receipt) {
@@ -228,11 +228,11 @@ func (c *conn) Send(name string, payload []byte, receipt *layout.Receipt) error 
 	return layout.ErrNoRoom
 }
 
-// packetHeaders is what a PUBLISH has beside its topic and payload at most, where nothing but a
-// subscription identifier or two is among its properties.
+// packetHeaders bounds the size of a PUBLISH without its topic and payload, if its only properties
+// are one or two subscription identifiers.
 const packetHeaders = 32
 
-// startLayouts gives the layouts their host.
+// startLayouts starts the layouts.
 func (b *Broker) startLayouts() {
 	b.host = &layout.Host{
 		Runtime: b.runtime, Logger: b.log, Running: b.running, Publish: b.publish, Wanted: b.hasSubscribers,
@@ -242,8 +242,8 @@ func (b *Broker) startLayouts() {
 	}
 }
 
-// laidOut tells the layouts of subscriptions of a client that were acknowledged, or of
-// those of a session that is resumed.
+// laidOut informs the layouts about subscriptions that were acknowledged, or belong to a session
+// that is resumed.
 func (b *Broker) laidOut(c *conn, filters []string) {
 	for _, filter := range filters {
 		if l := b.layoutOf(filter); l != nil {
@@ -253,7 +253,7 @@ func (b *Broker) laidOut(c *conn, filters []string) {
 	}
 }
 
-// leaveLayouts tells the layouts that a connection has ended.
+// leaveLayouts informs the layouts that a connection has ended.
 func (b *Broker) leaveLayouts(c *conn) {
 	if c.client == nil {
 		return
@@ -263,7 +263,7 @@ func (b *Broker) leaveLayouts(c *conn) {
 	}
 }
 
-// editedLayouts tells the layouts of an edit.
+// editedLayouts informs the layouts about an edit.
 func (b *Broker) editedLayouts(ctx context.Context, change *entity.Change) {
 	for _, l := range b.layouts {
 		l.Edited(ctx, change)

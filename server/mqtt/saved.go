@@ -21,33 +21,32 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// Keeper keeps what a Broker writes when the server stops in good order. See
-// entity.Runtime, which is one.
+// Keeper keeps what a Broker saves at an orderly shutdown. An entity.Runtime implements it.
 type Keeper interface {
 	Items(ctx context.Context, q entity.ItemsQuery) ([]entity.Item, error)
 	PutItems(ctx context.Context, items []entity.Item) error
 }
 
-// savedRecord is one of the records; one of its fields is set.
+// savedRecord is a record of the stream. Exactly one of its fields is set.
 type savedRecord struct {
 	Place    string        `json:"place,omitempty"` // of the shadow
 	Session  *savedSession `json:"session,omitempty"`
-	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the session before it
+	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the preceding session
 	Retained *savedMessage `json:"retained,omitempty"`
 	Will     *savedWill    `json:"will,omitempty"`
 }
 
-// savedSession is a session without what waits in it.
+// savedSession is a session without its messages.
 type savedSession struct {
 	ID            string                 `json:"id"`
-	Owner         string                 `json:"owner,omitempty"` // the name of its principal, "" where nobody has to log in
-	Away          int64                  `json:"away"`            // when its client went, in seconds since the epoch
+	Owner         string                 `json:"owner,omitempty"` // the name of its principal, "" if nobody has to log in
+	Away          int64                  `json:"away"`            // when its client disconnected, in seconds since the epoch
 	Version       byte                   `json:"version"`
-	Expiry        uint32                 `json:"expiry,omitempty"` // in seconds, with MQTT 5
+	Expiry        uint32                 `json:"expiry,omitempty"` // in seconds, for MQTT 5
 	Subscriptions []packets.Subscription `json:"subscriptions,omitempty"`
 }
 
-// lasts is how long the session is kept from when its client went, in seconds.
+// lasts returns how long the session is kept after its client has disconnected, in seconds.
 func (s *savedSession) lasts() int64 {
 	if s.Version < 5 {
 		return sessionSeconds
@@ -55,7 +54,7 @@ func (s *savedSession) lasts() int64 {
 	return min(int64(s.Expiry), sessionSeconds)
 }
 
-// savedMessage is a message, or the half of an exchange of QoS 2.
+// savedMessage is a message, or the state of a QoS 2 exchange.
 type savedMessage struct {
 	storage.Message
 	Version byte  `json:"version,omitempty"` // of its publisher
@@ -83,12 +82,13 @@ func (m *savedMessage) packet() packets.Packet {
 	return pk
 }
 
-// Save writes the sessions and the retained messages, so that a Broker on the same store
-// goes on with them. It calls Stop, and waits until what was taken is answered, for half of the
-// time until ctx ends at most. From then on no session changes: an acknowledgement that comes
-// later is not looked at, and the message comes again. Call it once, after Serve, before Close
-// and while the Keeper is open. When it fails, as when ctx ends, nothing of this Broker is kept.
-// Where Serve has failed, or was not called, it writes nothing: what is kept is that of the Broker before.
+// Save stores the sessions and the retained messages, so that the next Broker on the same store can
+// continue with them. It calls Stop, and waits until accepted messages are acknowledged, for at
+// most half of the time until ctx ends. From then on no session changes: later acknowledgements are
+// ignored, and their messages are sent again. Call it once, after Serve, before Close, and while
+// the Keeper is open. If it fails, for example because ctx ends, nothing of this Broker is kept. If
+// Serve has failed or was not called, Save writes nothing, and the data of the previous Broker
+// stays.
 func (b *Broker) Save(ctx context.Context) error {
 	b.Stop()
 	if !b.restored.Load() {
@@ -101,7 +101,8 @@ func (b *Broker) Save(ctx context.Context) error {
 	return nil
 }
 
-// replaceSaved writes what there is now, once nothing of before is left that it could be mixed with.
+// replaceSaved removes the old data, so that it cannot mix with the new, and then writes the
+// current state.
 func (b *Broker) replaceSaved(ctx context.Context) error {
 	if err := b.removeSaved(ctx); err != nil {
 		return err
@@ -123,9 +124,9 @@ func (b *Broker) settle(ctx context.Context) {
 	b.changing.wait(half)
 }
 
-// mayChange reports whether a packet may still change a session. Where it may not, it waits for the
-// end of the connection: to the client it is as if the packet had been lost with it. The change ends
-// with changed.
+// mayChange reports whether a packet may still change a session. If not, it waits for the end of
+// the connection: to the client, the packet seems lost. The caller must call changed after the
+// change.
 func (b *Broker) mayChange(c *conn, pk *packets.Packet) bool {
 	switch pk.FixedHeader.Type {
 	case packets.Publish, packets.Pingreq:
@@ -145,7 +146,7 @@ func (b *Broker) mayChange(c *conn, pk *packets.Packet) bool {
 	return false
 }
 
-// changed notes that the packet that was read last has been handled. It may be called more often than needed.
+// changed records that the packet read last has been handled. Redundant calls have no effect.
 func (c *conn) changed() {
 	if c.changes {
 		c.changes = false
@@ -153,7 +154,7 @@ func (c *conn) changed() {
 	}
 }
 
-// OnPacketProcessed ends what a packet but CONNECT changes.
+// OnPacketProcessed ends the change made by a packet other than CONNECT.
 func (h *hook) OnPacketProcessed(cl *mochi.Client, _ packets.Packet, _ error) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		c.changed()
@@ -168,7 +169,7 @@ func (b *Broker) save(to *json.Encoder) error {
 	}
 	for _, pk := range b.server.Topics.Retained.GetAll() {
 		if strings.HasPrefix(pk.TopicName, "$") {
-			continue // mochi's own
+			continue // a client of mochi itself
 		}
 		if err := to.Encode(savedRecord{Retained: savedMessageOf(&pk)}); err != nil {
 			return err
@@ -192,7 +193,8 @@ func (b *Broker) save(to *json.Encoder) error {
 	return nil
 }
 
-// awayOf returns when a client went, in seconds since the epoch: now for one that is there.
+// awayOf returns when a client disconnected, in seconds since the epoch; for a connected one, the
+// current time.
 func awayOf(cl *mochi.Client) int64 {
 	if c, ok := cl.Net.Conn.(*conn); ok && c.revived != nil {
 		return c.revived.Away
@@ -207,7 +209,7 @@ func awayOf(cl *mochi.Client) int64 {
 func sessionOf(cl *mochi.Client, c *conn) savedSession {
 	p := &cl.Properties
 	s := savedSession{ID: cl.ID, Owner: c.who.Name(), Away: awayOf(cl), Version: p.ProtocolVersion, Expiry: p.Props.SessionExpiryInterval}
-	if c.revived != nil { // what mochi was told instead is in revive
+	if c.revived != nil { // revive gave mochi other values
 		s.Version, s.Expiry = c.revived.Version, c.revived.Expiry
 	}
 	return s
@@ -236,9 +238,9 @@ func saveSession(to *json.Encoder, cl *mochi.Client) error {
 	return nil
 }
 
-// restore takes up what the Broker before has saved. Afterwards the Keeper has nothing of it:
-// should this Broker end without Save, its sessions are lost, and nobody is told that one of
-// before is his. When it fails, the Keeper has what it had.
+// restore restores what the previous Broker has saved, and removes it from the Keeper: if this
+// Broker ends without Save, its sessions are lost, and no client is offered an outdated one. If
+// restore fails, the Keeper is unchanged.
 func (b *Broker) restore(ctx context.Context) error {
 	if b.keeper == nil {
 		return nil
@@ -254,7 +256,7 @@ func (b *Broker) restore(ctx context.Context) error {
 	}
 	if len(last) > 0 {
 		if err := b.removeSaved(ctx); err != nil {
-			// As when the disk is full. They would be there once more after a crash.
+			// For example because the disk is full. They would be restored again after a crash.
 			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be removed from the store", slog.Any("error", err))
 		}
 	}
@@ -262,7 +264,8 @@ func (b *Broker) restore(ctx context.Context) error {
 	return nil
 }
 
-// removeSaved removes what is kept. What says that it is whole is the last item, and so it goes first.
+// removeSaved removes the saved data, last item first, so that the item that marks it as complete
+// goes first.
 func (b *Broker) removeSaved(ctx context.Context) error {
 	for {
 		items, err := b.keeper.Items(ctx, entity.ItemsQuery{Kind: savedKind, Limit: savedPage, Descending: true})
@@ -278,7 +281,7 @@ func (b *Broker) removeSaved(ctx context.Context) error {
 	}
 }
 
-// takeUp takes up what is kept. The error is the Keeper's.
+// takeUp restores the saved data. An error is the Keeper's.
 func (b *Broker) takeUp(ctx context.Context) error {
 	from := &savedReader{ctx: ctx, keeper: b.keeper}
 	err := b.takeUpRecords(json.NewDecoder(from))
@@ -286,7 +289,7 @@ func (b *Broker) takeUp(ctx context.Context) error {
 		return from.err
 	}
 	if err != nil {
-		// The server is of more use without them than not at all.
+		// A server without old sessions is more useful than none.
 		b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
 	}
 	select {
@@ -297,9 +300,9 @@ func (b *Broker) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// takeUpRecords takes up records until their end.
+// takeUpRecords restores all records.
 func (b *Broker) takeUpRecords(from *json.Decoder) error {
-	var cl *mochi.Client // of the session that was taken up last; nil where it was not
+	var cl *mochi.Client // of the session restored last; nil if it was not
 	defer func() { b.rest(cl) }()
 	for {
 		var r savedRecord
@@ -338,11 +341,11 @@ func ended() net.Conn {
 	return nc
 }
 
-// revive makes a client that is away of a session. It returns nil where the session has
-// expired, or its principal is not there any more.
+// revive creates a disconnected client for a session. It returns nil if the session has expired, or
+// its principal does not exist any more.
 //
-// mochi takes now for the time at which the client went, and ends a session of MQTT 3.1.1 a day after
-// that: what is left of a session is told as MQTT 5 does, of whichever version it is.
+// mochi assumes that the client disconnects now, and ends an MQTT 3.1.1 session a day later. The
+// remaining time of the session is therefore set in the way of MQTT 5, whatever its version.
 func (b *Broker) revive(s *savedSession) *mochi.Client {
 	now := time.Now().Unix()
 	left := s.lasts() - (now - min(s.Away, now))
@@ -367,7 +370,8 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 	return cl
 }
 
-// rest notes that a revived client is away, with what waits for it; nil is none.
+// rest records that a revived client is away, with the messages that wait for it. A nil cl does
+// nothing.
 func (b *Broker) rest(cl *mochi.Client) {
 	if cl == nil {
 		return
@@ -378,7 +382,7 @@ func (b *Broker) rest(cl *mochi.Client) {
 	b.sessions.left(cl)
 }
 
-// lasting returns what is in flight to a client and is to reach it in a later connection.
+// lasting returns the messages in flight to a client that may be sent in a later connection.
 func (o *outbox) lasting(cl *mochi.Client) []packets.Packet {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 const (
 	// maxSubscriptions bounds the subscriptions of a session.
 	maxSubscriptions = 1024
-	// maxFilterLevels bounds the levels of what a client subscribes to.
+	// maxFilterLevels bounds the levels of a filter.
 	maxFilterLevels = 32
 )
 
-// sessions are those of clients that are not connected, in the order in which they went
-// away. mochi keeps any number of them. Where there are too many, the principal that has most
-// gives one up, so that nobody pushes out those of others.
+// sessions holds the sessions of disconnected clients, ordered by when they disconnected. mochi
+// would keep any number. If there are too many, the principal with most sessions loses one, so that
+// nobody displaces those of others.
 type sessions struct {
 	broker *Broker
 
 	mu   sync.Mutex
-	away share.Pool[*mochi.Client]             // guarded by mu; by principal, "" where nobody has to log in
+	away share.Pool[*mochi.Client]             // guarded by mu; by principal, "" if nobody has to log in
 	of   map[string]*share.Item[*mochi.Client] // guarded by mu; by client id
 }
 
@@ -32,7 +32,7 @@ func newSessions(b *Broker) sessions {
 	return sessions{broker: b, of: map[string]*share.Item[*mochi.Client]{}}
 }
 
-// left notes the session of a client that has gone, and gives up the oldest ones beyond
+// left records the session of a client that has disconnected, and discards the oldest ones beyond
 // the limit.
 func (s *sessions) left(cl *mochi.Client) {
 	owner := ""
@@ -57,8 +57,7 @@ func (s *sessions) add(cl *mochi.Client, owner string) (tooMany []*mochi.Client)
 	return tooMany
 }
 
-// resumed forgets that a client was away. What its connection then kept is kept by the
-// new one.
+// resumed removes a client that has come back. Its new connection keeps what the old one kept.
 func (s *sessions) resumed(id string) {
 	s.mu.Lock()
 	old := s.drop(id)
@@ -68,7 +67,7 @@ func (s *sessions) resumed(id string) {
 	}
 }
 
-// drop takes a client out, and returns nil where it was not there. The caller holds mu.
+// drop removes a client, and returns it, or nil if there is none. The caller holds mu.
 func (s *sessions) drop(id string) *mochi.Client {
 	at := s.of[id]
 	if at == nil {
@@ -85,23 +84,22 @@ func endOutbox(cl *mochi.Client) {
 	}
 }
 
-// len returns how many there are.
+// len returns the number of sessions.
 func (s *sessions) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.away.Len()
 }
 
-// abandoned does for a connection what OnDisconnect does, which mochi does not call for one
-// that fails between its CONNECT and the end of its CONNACK. It is called at the end of
-// each connection.
+// abandoned does for a connection what OnDisconnect does: mochi does not call that for a connection
+// that fails between CONNECT and the end of CONNACK. It is called at the end of each connection.
 func (b *Broker) abandoned(c *conn) {
 	c.changed()
 	cl := c.client
 	if cl == nil || c.disconnected {
 		return
 	}
-	if c.will != nil { // of a session that never began
+	if c.will != nil { // the session never began
 		b.queued.give(c.will.size)
 		c.will = nil
 	}
@@ -116,15 +114,15 @@ func (b *Broker) abandoned(c *conn) {
 	}
 }
 
-// A connection that a client opens beside another of the same id waits until nothing has come over
-// that one for silence, for hearing at most.
+// If a client opens a connection while it still has one with the same id, the new one waits until
+// nothing has arrived on the old one for silence, or for hearing at most.
 const (
 	silence = 5 * time.Millisecond
 	hearing = 50 * time.Millisecond
 )
 
-// hearOut has what a client has sent over the connection that it still has be read before another one
-// ends it: the PUBACK of a command may be on its way, which would be sent again.
+// hearOut waits until a client's present connection has been read, before another one ends it: the
+// PUBACK of a command may be on its way, and the command would be sent again.
 func (b *Broker) hearOut(id string) {
 	cl, ok := b.server.Clients.Get(id)
 	if !ok {

@@ -14,32 +14,31 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// shadow tells devices what they should be: it publishes the document desired of an
-// entity, and what of it is not reported, when an edit changes them.
+// shadow sends devices their desired state: when an edit changes the document desired of an entity,
+// or the part of it that is not reported, it publishes that.
 //
-// Who subscribes to the topic of one entity gets the present document at once,
-// with the retain flag, as if the broker had retained it. But nothing is retained:
-// it is read from the entity, so that it is current after a restart as well and a
-// million of them occupy nothing. A subscription with wildcards gets what changes
-// from then on.
+// A client that subscribes to the topic of one entity is sent the current document at once, with
+// the retain flag, as if the broker had retained it. But nothing is retained: the document is read
+// from the entity, so that it is current after a restart as well, and a million documents occupy no
+// memory. A subscription with wildcards only receives later changes.
 type shadow struct {
 	broker *Broker
-	wanted chan struct{} // closed with the first subscription that may want documents or computed values
+	wanted chan struct{} // closed by the first subscription that may need documents or computed values
 	once   sync.Once
 	wg     sync.WaitGroup
-	place  string // where it goes on, "" for now; of the goroutine that follows, between start and wait
+	place  string // where to continue, "" for now; owned by the following goroutine between start and wait
 }
 
 func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
 
-// start begins to follow the edits, and the readings that mappings compute, once somebody subscribes. It ends with the
-// broker; wait waits for that.
+// start starts following the edits, and the readings that mappings compute, once there is a
+// subscription. It ends with the broker; wait waits for that.
 func (s *shadow) start() { s.wg.Go(func() { s.follow(s.broker.running) }) }
 
 func (s *shadow) wait() { s.wg.Wait() }
 
-// subscribed notes the filters of a new subscription: presently wanted ones are
-// answered when the subscription has been acknowledged.
+// subscribed records the filters of a new subscription. Current documents that it needs are sent
+// when it has been acknowledged.
 func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 	for i, sub := range pk.Filters {
 		if i < len(codes) && codes[i] >= packets.ErrUnspecifiedError.Code {
@@ -57,11 +56,11 @@ func (s *shadow) subscribed(c *conn, pk *packets.Packet, codes []byte) {
 	}
 }
 
-// want begins the following of the edits.
+// want starts following the edits.
 func (s *shadow) want() { s.once.Do(func() { close(s.wanted) }) }
 
-// sendPresent answers new subscriptions of a connection with the documents of now.
-// It is called on the goroutine that reads the connection.
+// sendPresent sends a connection the current documents for its new subscriptions. It is called by
+// the reading goroutine.
 func (s *shadow) sendPresent(c *conn) {
 	names := c.present
 	c.present = nil
@@ -75,7 +74,7 @@ func (s *shadow) sendPresent(c *conn) {
 		if err != nil { // there is none yet
 			continue
 		}
-		_ = c.client.WritePacket(packets.Packet{ // a connection that is going away
+		_ = c.client.WritePacket(packets.Packet{ // an error means that the connection is ending
 			FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true},
 			TopicName:   name, Payload: document, Created: time.Now().Unix(),
 		})
@@ -103,7 +102,7 @@ func (s *shadow) follow(ctx context.Context) {
 		s.place = changes.Cursor()
 		changes.Close()
 	}()
-	telling := context.WithoutCancel(ctx) // what Next has returned is told
+	telling := context.WithoutCancel(ctx) // publish whatever Next has returned
 	for {
 		c, err := changes.Next(ctx)
 		switch {
@@ -126,25 +125,24 @@ func (s *shadow) follow(ctx context.Context) {
 	}
 }
 
-// Committed forwards readings that came in another way than by MQTT to those who
-// subscribe to the telemetry of their entity, as if a device had published the payload.
-// The payload belongs to the broker afterwards. It does not block.
+// Committed publishes readings that did not arrive over MQTT to the subscribers of their entity's
+// telemetry, as if a device had published the payload. The broker takes ownership of the payload.
+// It does not block.
 func (b *Broker) Committed(id string, payload []byte) {
 	if b.Subscribed() {
 		b.publish(topicPrefix+id+"/"+telemetryTopic, payload, 1)
 	}
 }
 
-// Alarm publishes what has happened to an alarm of an entity. The payload belongs to the
-// broker afterwards. It does not block.
+// Alarm publishes a change of an entity's alarm. The broker takes ownership of the payload. It does
+// not block.
 func (b *Broker) Alarm(id string, payload []byte) {
 	if name := topicPrefix + id + "/" + alarmsTopic; b.Subscribed() && b.hasSubscribers(name) {
 		b.publish(name, payload, 1)
 	}
 }
 
-// Subscribed reports whether anyone subscribes to anything, so that Committed has an
-// effect.
+// Subscribed reports whether there is any subscription, so that Committed has an effect.
 func (b *Broker) Subscribed() bool { return atomic.LoadInt64(&b.server.Info.Subscriptions) > 0 }
 
 // computed publishes a reading that a mapping has computed.
@@ -157,13 +155,13 @@ func (s *shadow) computed(c *entity.Change) {
 	s.broker.publish(name, reading.AppendJSON(nil), 1)
 }
 
-// hasSubscribers reports whether anyone subscribes to a topic.
+// hasSubscribers reports whether a topic has subscribers.
 func (b *Broker) hasSubscribers(name string) bool {
 	subscribers := b.server.Topics.Subscribers(name)
 	return len(subscribers.Subscriptions)+len(subscribers.Shared) > 0
 }
 
-// edited publishes the documents that an edit has changed, where somebody wants them.
+// edited publishes the documents that an edit has changed, if they have subscribers.
 func (s *shadow) edited(ctx context.Context, c *entity.Change) {
 	if c.Edit.Deleted {
 		s.broker.dropRetained(c.Entity)
@@ -187,7 +185,7 @@ func (s *shadow) publish(ctx context.Context, c *entity.Change, t *topic) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, entity.ErrNotFound) || !changed {
-		return // the server shuts down
+		return // the server is shutting down
 	}
 	s.broker.publish(name, document, 1)
 }

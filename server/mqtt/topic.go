@@ -11,42 +11,41 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// topicPrefix begins the topics of entities: e/{id}/ and the name of a topic.
+// topicPrefix is the prefix of the topics of entities: e/{id}/ and the name of a topic.
 const topicPrefix = "e/"
 
-// telemetryTopic is the name of the topic with the readings of an entity: those that
-// devices publish, and all others for who subscribes.
+// telemetryTopic is the name of the topic for the readings of an entity: devices publish some, and
+// subscribers receive all.
 const telemetryTopic = "telemetry"
 
-// alarmsTopic is the name of the topic with what happens to the alarms of an entity.
+// alarmsTopic is the name of the topic for changes of an entity's alarms.
 const alarmsTopic = "alarms"
 
-// topic is a kind of messages about an entity: from a device, with receive, or to
-// devices, with document.
+// topic is a kind of message about an entity: from a device, with receive, or to devices, with
+// document.
 type topic struct {
 	name    string
-	purpose string // of a topic with receive, for the error about an unknown one
-	// needs is what a sender must be allowed to do with the entity of a topic with receive: Report
-	// at least. What touches other entities as well, receive would have to check itself, and it
-	// does not know the sender. Whoever may read the entity gets what was published.
+	purpose string // for topics with receive; used in the error about an unknown topic
+	// needs is the permission for the entity that a sender needs on a topic with receive, at least
+	// Report. It covers this entity only; receive does not know the sender, and so must not affect
+	// others. Whoever may read the entity receives what was published.
 	needs access.Action
 
-	// receive gives a payload to the runtime. It either returns an error or calls done
-	// once, when the payload is committed or was not taken; it may wait until then.
-	// from tells by what a repetition of the message is known.
+	// receive passes a payload to the runtime. It either returns an error or calls done once, when
+	// the payload is committed or was refused; it may block until then. from identifies a
+	// retransmission of the message.
 	receive func(b *Broker, id string, from sending, payload []byte, done func(error)) error
 
-	// document returns what devices that subscribe are sent. edit is the one that
-	// has changed the entity, or nil for a device that has just subscribed; changed is
-	// false where the edit leaves the document as it was.
+	// document returns what subscribed devices are sent. edit is the edit that has changed the
+	// entity, or nil for a device that has just subscribed; changed is false if the edit does not
+	// change the document.
 	document func(v entity.View, edit *entity.Edit) (document []byte, changed bool)
-	// sections are those of which the document is made: an edit of others does not
-	// change it.
+	// sections are the sections in the document: edits of others do not change it.
 	sections []entity.Section
 }
 
-// topics has all topics of entities, which begin with [topicPrefix] and the id. A new one is one
-// more row.
+// topics contains all topics of entities, which begin with [topicPrefix] and the id. To add one,
+// add a row.
 var topics = []topic{
 	{name: telemetryTopic, purpose: "telemetry", needs: access.Report, receive: receiveTelemetry},
 	{name: "attributes", purpose: "what a device reports of itself", needs: access.Report, receive: receiveAttributes},
@@ -58,7 +57,7 @@ var topics = []topic{
 	{name: answersTopic, purpose: "what has become of commands", needs: access.Report, receive: receiveAnswer},
 }
 
-// receiveTelemetry takes readings. It returns when they are in the runtime's window.
+// receiveTelemetry handles readings. It returns when they are in the runtime's window.
 func receiveTelemetry(b *Broker, id string, from sending, payload []byte, done func(error)) error {
 	readings, err := entity.ParseReadings(payload, time.Now())
 	if err != nil {
@@ -71,21 +70,21 @@ func receiveTelemetry(b *Broker, id string, from sending, payload []byte, done f
 	return b.runtime.IngestOnce(b.running, id, once, readings, len(payload), done)
 }
 
-// receiveAttributes merges a patch into what an entity reports. It waits for the commit,
-// so that the patches of one device keep their order.
+// receiveAttributes merges a patch into the section reported. It waits for the commit, so that the
+// patches of a device keep their order.
 func receiveAttributes(b *Broker, id string, from sending, payload []byte, done func(error)) error {
 	_, err := b.runtime.Edit(b.running, id, entity.Edits{By: from.by, Patches: []entity.Patch{{Section: entity.Reported, Body: payload}}})
 	done(err)
 	return nil
 }
 
-// desiredDocument is what an entity should be.
+// desiredDocument returns the section desired.
 func desiredDocument(v entity.View, _ *entity.Edit) (document []byte, changed bool) {
 	return entity.AppendAttributes(nil, slices.Collect(v.EachAttribute(entity.Desired))), true
 }
 
-// deltaDocument is what of that the entity does not report. What a device reports
-// besides does not change it.
+// deltaDocument returns the part of the section desired that differs from reported. Reported
+// attributes that are not desired do not change it.
 func deltaDocument(v entity.View, edit *entity.Edit) (document []byte, changed bool) {
 	if edit != nil && !slices.ContainsFunc(edit.Attributes, func(a entity.AttributeEdit) bool {
 		return a.Section == entity.Desired || a.Section == entity.Reported && v.Has(entity.Desired, a.Path)
@@ -103,8 +102,8 @@ func (t *topic) changedBy(edit *entity.Edit) bool {
 	}))
 }
 
-// findTopic returns the id and the topic that a name in MQTT stands for. t is nil where
-// there is no such topic; the id is not checked.
+// findTopic returns the id and the topic in an MQTT topic name. t is nil if there is no such topic;
+// the id is not checked.
 func findTopic(name string) (id string, t *topic) {
 	rest, ok := strings.CutPrefix(name, topicPrefix)
 	cut := strings.LastIndexByte(rest, '/')
@@ -119,7 +118,7 @@ func findTopic(name string) (id string, t *topic) {
 	return "", nil
 }
 
-// errUnknownTopic is about a topic that is not in the table.
+// errUnknownTopic reports a topic that is not in the table.
 var errUnknownTopic = func() error {
 	var list []string
 	for i := range topics {
@@ -130,11 +129,10 @@ var errUnknownTopic = func() error {
 	return errors.New("nothing takes this topic; publish " + strings.Join(list, " and ") + ", where {id} names the entity, as in e/room-1/telemetry; a template makes others known")
 }()
 
-// errToDevices is about the topics that only the server publishes to.
+// errToDevices reports a topic that only the server publishes to.
 var errToDevices = errors.New("the server publishes to this topic, devices subscribe to it; what a device reports goes to e/{id}/attributes")
 
-// receiver returns the id and the topic to which a device publishes, or the verdict why
-// it may not.
+// receiver returns the id and the topic that a device publishes to, or the verdict why it may not.
 func receiver(name string) (id string, t *topic, refused *refusal.Verdict) {
 	id, t = findTopic(name)
 	switch {

@@ -10,11 +10,12 @@ import (
 	"github.com/coder/websocket"
 )
 
-// subprotocols are the names of MQTT in a WebSocket: of all versions, and what clients of 3.1 say.
+// subprotocols are the WebSocket subprotocols of MQTT: the one for all versions, and the one of
+// clients of 3.1.
 var subprotocols = []string{"mqtt", "mqttv3.1"}
 
-// ServeHTTP has a client speak MQTT over a WebSocket (MQTT 5.0, 6). It returns when the
-// connection has ended. A web page must be of the host that it connects to.
+// ServeHTTP serves MQTT over a WebSocket (MQTT 5.0, 6). It returns when the connection has ended. A
+// web page must come from the host that it connects to.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Upgrade", "websocket")
@@ -43,20 +44,20 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.listener.serveSocket(&socket{Conn: nc, tls: r.TLS, from: from, loggedIn: loggedIn})
 }
 
-// socket is a WebSocket as a connection.
+// socket is a WebSocket as a net.Conn.
 type socket struct {
 	net.Conn
-	tls  *tls.ConnectionState // of the HTTP connection; nil: it is not encrypted
-	from net.Addr             // where the request came from
+	tls  *tls.ConnectionState // of the HTTP connection; nil if it is not encrypted
+	from net.Addr             // the address of the client
 
 	loggedIn func()
 }
 
-// RemoteAddr is where the client is, which a proxy may have said.
+// RemoteAddr returns the address of the client, which a proxy may have forwarded.
 func (s *socket) RemoteAddr() net.Addr { return s.from }
 
-// Close does not wait until the client has answered that it closes, too.
+// Close does not wait for the client's closing handshake.
 func (s *socket) Close() error {
-	go s.Conn.Close() // what it returns says how the client has left
+	go s.Conn.Close() // the error says how the client has left
 	return nil
 }

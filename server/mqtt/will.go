@@ -14,16 +14,15 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// wills are the messages that clients have left behind for when they are lost. They obey
-// the same rules as what is published: mochi would send them to any topic, and before
-// anyone has looked at them. So a will is taken from mochi when the client connects.
+// wills holds the wills of clients. They obey the same rules as other messages: mochi would publish
+// them to any topic, before any check. So a will is taken from mochi when the client connects.
 type wills struct {
 	broker *Broker
 
 	mu      sync.Mutex
-	delayed map[string]*delayedWill // guarded by mu; by client id: of clients that are away
-	given   map[*will]*mochi.Client // guarded by mu; of clients that are there, those with a delay
-	saved   bool                    // guarded by mu; from now on those with a delay are sent by the next Broker
+	delayed map[string]*delayedWill // guarded by mu; by client id: of disconnected clients
+	given   map[*will]*mochi.Client // guarded by mu; of connected clients, those with a delay
+	saved   bool                    // guarded by mu; from now on the next Broker sends those with a delay
 }
 
 type delayedWill struct {
@@ -32,16 +31,16 @@ type delayedWill struct {
 	due   time.Time
 }
 
-// will is the message of one connection.
+// will is the will of one connection.
 type will struct {
 	packet packets.Packet
-	conn   *conn // whose it is
+	conn   *conn // its connection
 	delay  time.Duration
-	size   int64 // what it takes from the budget
+	size   int64 // charged to the budget
 }
 
-// take takes the will of a client that connects from mochi. It reports false where there
-// is no room for it.
+// take takes the will of a connecting client from mochi. It reports false if there is no room for
+// it.
 func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	given := &cl.Properties.Will
 	if given.Flag == 0 {
@@ -66,7 +65,7 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 	return true
 }
 
-// cloneUser copies user properties out of the packet that they are parts of.
+// cloneUser copies user properties, which are slices of the packet.
 func cloneUser(list []packets.UserProperty) []packets.UserProperty {
 	list = slices.Clone(list)
 	for i := range list {
@@ -75,19 +74,19 @@ func cloneUser(list []packets.UserProperty) []packets.UserProperty {
 	return list
 }
 
-// cancel takes back the delayed will of a client that has come back.
+// cancel cancels the delayed will of a client that has come back.
 func (w *wills) cancel(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if d := w.delayed[id]; d != nil {
 		delete(w.delayed, id)
-		d.timer.Stop() // where that is too late, it finds that it is not wanted
+		d.timer.Stop() // if that is too late, the timer finds the will cancelled
 		w.broker.queued.give(d.size)
 	}
 }
 
-// lost sends the will of a connection that has ended, after its delay, or, where the
-// client took its leave, drops it. It is called once a connection.
+// lost sends the will of a connection that has ended, after its delay. If the client has
+// disconnected properly (left), the will is dropped. It is called once for each connection.
 func (w *wills) lost(c *conn, cl *mochi.Client, left bool) {
 	last := c.will
 	if last == nil {
@@ -100,7 +99,7 @@ func (w *wills) lost(c *conn, cl *mochi.Client, left bool) {
 	w.mu.Unlock()
 	delay := last.delayOf(cl)
 	switch {
-	case left, delay > 0 && (saved || cl.IsTakenOver()): // the client is there, or the next Broker sends it
+	case left, delay > 0 && (saved || cl.IsTakenOver()): // the client is back, or the next Broker sends it
 		w.broker.queued.give(last.size)
 	case delay > 0:
 		w.later(cl.ID, last, delay)
@@ -109,8 +108,8 @@ func (w *wills) lost(c *conn, cl *mochi.Client, left bool) {
 	}
 }
 
-// delayOf returns how long after the end of its connection a will is sent: at the end of the session
-// at the latest.
+// delayOf returns how long after the end of its connection a will is sent, at most until the end of
+// the session.
 func (l *will) delayOf(cl *mochi.Client) time.Duration {
 	if cl.Properties.ProtocolVersion < 5 {
 		return l.delay
@@ -123,11 +122,11 @@ type savedWill struct {
 	Message *savedMessage `json:"message"`
 	Client  string        `json:"client"`
 	Owner   string        `json:"owner,omitempty"` // the name of its principal
-	Due     int64         `json:"due,omitempty"`   // when it is to be sent, in milliseconds since the epoch
-	Delay   time.Duration `json:"delay,omitempty"` // of a client that was there: how long after the start
+	Due     int64         `json:"due,omitempty"`   // when to send it, in milliseconds since the epoch
+	Delay   time.Duration `json:"delay,omitempty"` // for a client that was connected: how long after the start
 }
 
-// save takes the wills that are to be sent later out, for the next Broker.
+// save removes the wills with a delay and returns them, for the next Broker.
 func (w *wills) save() (list []savedWill) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +138,7 @@ func (w *wills) save() (list []savedWill) {
 		}
 	}
 	for id, d := range w.delayed {
-		d.timer.Stop() // where that is too late, it finds that it is not wanted
+		d.timer.Stop() // if that is too late, the timer finds the will cancelled
 		w.broker.queued.give(d.size)
 		add(id, d.will, savedWill{Due: d.due.UnixMilli()})
 	}
@@ -152,8 +151,8 @@ func (w *wills) save() (list []savedWill) {
 	return list
 }
 
-// restore takes up a will that the Broker before was to send. The time during which there was no
-// Broker counts for a client that had gone before, and not for one that was cut off by its end.
+// restore schedules a will that the previous Broker has saved. The time without a Broker counts for
+// clients that had disconnected, but not for those that the shutdown disconnected.
 func (w *wills) restore(x *savedWill) {
 	b := w.broker
 	who, ok := b.access.Find(x.Owner)
@@ -192,8 +191,8 @@ func (w *wills) later(id string, left *will, delay time.Duration) {
 	w.delayed[id] = d
 }
 
-// send does with a will what is done with a message of QoS 2, but that nobody is
-// answered: a refusal is counted.
+// send publishes a will by the rules for a QoS 2 message, without an acknowledgement: a refusal is
+// counted.
 func (w *wills) send(last *will) {
 	b := w.broker
 	defer b.queued.give(last.size)
