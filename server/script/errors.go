@@ -11,22 +11,22 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no script of this name, or no such version of it. It is an
-	// [entity.ErrNotFound] as well.
+	// ErrNotFound is returned if there is no script of a name, or no such version of it. It wraps
+	// [entity.ErrNotFound].
 	ErrNotFound = fmt.Errorf("no such script: %w", entity.ErrNotFound)
 
-	// ErrLimit says that there are too many scripts.
+	// ErrLimit is returned if there are too many scripts.
 	ErrLimit = errors.New("too many scripts")
 
-	// ErrBusy says that MaxTrials trials are under way.
+	// ErrBusy is returned if MaxTrials trials are running.
 	ErrBusy = fmt.Errorf("%d scripts are being tried, which is the limit", MaxTrials)
 )
 
-// Error says what is wrong with a script, and where. It wraps [entity.ErrInvalid].
+// Error describes a mistake in a script. It wraps [entity.ErrInvalid].
 type Error struct {
-	// In is the member that it is about: source, type, where, keys or note.
+	// In is the member that is wrong: source, type, where, keys or note.
 	In string
-	// Line is that of the source, from 1, 0 where none is known.
+	// Line is the line of the source, from 1; 0 if it is not known.
 	Line int
 	Text string
 }
@@ -37,10 +37,10 @@ func (e *Error) Error() string { return e.In + ": " + e.Text }
 // Unwrap returns [entity.ErrInvalid].
 func (e *Error) Unwrap() error { return entity.ErrInvalid }
 
-// places are the forms in which the interpreter names a line.
+// places matches the ways in which the interpreter mentions a line.
 var places = regexp.MustCompile(`line:(\d+)\(column:\d+\)|near line\((\d+)\)|^[^\s:]+:(\d+):`)
 
-// LineOf returns the line of a source that an error is about, 0 where it names none.
+// LineOf returns the line of a source in the text of an error, or 0 if there is none.
 func LineOf(text, source string) int {
 	text, _, _ = strings.Cut(text, "\n")
 	for _, found := range places.FindStringSubmatch(text)[min(1, len(places.FindStringSubmatch(text))):] {

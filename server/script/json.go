@@ -13,8 +13,8 @@ import (
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
-// members calls f with the members of a table, in the order in which they were added. All of their keys
-// must be strings.
+// members calls f with the members of a table, in the order in which they were added. It fails if a
+// key is not a string.
 func members(t *lua.Table, f func(key string, v any) error) error {
 	if len(t.List) > 0 {
 		return errors.New("the table must have names as keys, not 1, 2, 3")
@@ -31,7 +31,7 @@ func members(t *lua.Table, f func(key string, v any) error) error {
 	return nil
 }
 
-// fromScript returns a value of a script as one of an entity. A whole number is an integer.
+// fromScript converts a value of a script to one of an entity. Whole numbers become integers.
 func fromScript(v any) (value.Value, error) {
 	switch v := v.(type) {
 	case bool:
@@ -53,10 +53,11 @@ func fromScript(v any) (value.Value, error) {
 	}
 }
 
-// AppendJSON appends a value of a script as JSON: a table with a list as an array, others as objects.
+// AppendJSON appends a value of a script as JSON: lists as arrays, other tables as objects. An
+// empty table is an array.
 func AppendJSON(dst []byte, v any) ([]byte, error) { return appendJSON(dst, v, false) }
 
-// appendJSON is AppendJSON; with object an empty table is an object, otherwise an array.
+// appendJSON is like AppendJSON; with object, an empty table is an object.
 func appendJSON(dst []byte, v any, object bool) ([]byte, error) {
 	t, ok := v.(*lua.Table)
 	if !ok {

@@ -2,33 +2,32 @@ package script
 
 import "github.com/greenroom-go/greenroom/entity/behavior"
 
-// What goes beyond a limit is refused with an error that names it, if nothing else is said.
+// Limits of scripts. Exceeding one is an error that names it, unless its comment says otherwise.
 const (
 	// MaxScripts bounds the scripts of a server, and MaxOwned those of an owner who may not write
 	// all entities.
 	MaxScripts = behavior.MaxBehaviors
 	MaxOwned   = 8
-	// Reserved is how many of MaxScripts are left to owners who may write all entities.
+	// Reserved is how many of MaxScripts are reserved for owners who may write all entities.
 	Reserved = 16
-	// MaxSourceBytes bounds the text of a script, and MaxNoteBytes what is noted about a version.
+	// MaxSourceBytes bounds Script.Source, and MaxNoteBytes Script.Note.
 	MaxSourceBytes = 64 << 10
 	MaxNoteBytes   = 1024
 	// MaxWhereBytes bounds Script.Where.
 	MaxWhereBytes = 4096
-	// MaxVersions bounds the versions that are kept of a script besides the one in force, the newest.
+	// MaxVersions bounds the earlier versions of a script; the oldest are removed.
 	MaxVersions = 50
-	// Runners is how many entities a script is called for at the same time.
+	// Runners is how many entities a script is called for concurrently.
 	Runners = 4
-	// Steps bounds a call.
+	// Steps bounds the steps of a call.
 	Steps = 100_000
-	// RestSteps is how many steps a call may take without a rest after it: of its runner, for about ten
-	// times as long as the call has taken, so that scripts with much to do leave the processors to
-	// others.
+	// RestSteps is how many steps a call may take before its runner pauses after it, for about ten
+	// times as long as the call took, so that busy scripts leave the processors to others.
 	RestSteps = 10_000
-	// MemoryBytes bounds the values that a script has on each runner.
+	// MemoryBytes bounds the values of a script on each runner.
 	MemoryBytes = 2 << 20
-	// MaxPrinted bounds the lines that are shown of one call in a trial.
+	// MaxPrinted bounds the lines printed by a call that a trial returns.
 	MaxPrinted = 20
-	// MaxTrials bounds the trials under way.
+	// MaxTrials bounds the concurrent trials.
 	MaxTrials = 2
 )

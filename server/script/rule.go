@@ -17,28 +17,28 @@ import (
 	"github.com/greenroom-go/greenroom/lua"
 )
 
-// rule is a script that is in force: a sandbox for each runner, made when it is first needed.
+// rule is a script in force, with a sandbox for each runner that is created when first needed.
 type rule struct {
 	file, source string
-	reads, ticks bool // which functions it has
+	reads, ticks bool // which functions it defines
 	printed      func(line string)
-	boxes        [behavior.MaxRunners]*box // each is its runner's
+	boxes        [behavior.MaxRunners]*box // each owned by its runner
 }
 
-// box is the sandbox of one runner, and the call that it makes.
+// box is the sandbox of a runner, and its current call.
 type box struct {
 	sandbox *lua.Sandbox
 	e       *behavior.Entity
 	ev      behavior.Event
 }
 
-// restPerStep is about ten times as long as a step takes.
+// restPerStep is about ten times the duration of a step.
 const restPerStep = 500 * time.Nanosecond
 
-// hostName is what a script's entity is called in errors.
+// hostName is the name of the entity in errors.
 const hostName = "e"
 
-// open makes the sandbox of a runner, and runs the script in it.
+// open creates the sandbox of a runner, and loads the script.
 func (r *rule) open(runner int) (*box, error) {
 	b := new(box)
 	seed := fnv.New64a()
@@ -81,10 +81,10 @@ func (r *rule) handle(e *behavior.Entity, ev behavior.Event) error {
 		kept, err = b.sandbox.Call(onReading, e.State(), lua.HostName(hostName), values(ev.Change.Values))
 	}
 	if used := b.sandbox.Used(); used > RestSteps {
-		_ = pause.For(e.Context(), time.Duration(used)*restPerStep) // the end of the server ends it
+		_ = pause.For(e.Context(), time.Duration(used)*restPerStep) // interrupted when the server stops
 	}
 	if errors.Is(err, lua.ErrMemory) {
-		r.boxes[e.Runner()] = nil // it begins anew
+		r.boxes[e.Runner()] = nil // start with a new sandbox
 	}
 	if err != nil {
 		return failure(err)
@@ -95,7 +95,7 @@ func (r *rule) handle(e *behavior.Entity, ev behavior.Event) error {
 	return e.SetState(kept)
 }
 
-// failure is the error of a script with its traceback.
+// failure returns the error of a script with its traceback.
 func failure(err error) error {
 	if failed, ok := errors.AsType[*lua.Error](err); ok && failed.Stack != "" {
 		return fmt.Errorf("%w\n%s", failed, strings.TrimSpace(failed.Stack))
@@ -103,7 +103,7 @@ func failure(err error) error {
 	return err
 }
 
-// host is the entity as the script sees it.
+// host returns the entity as the script sees it.
 func (b *box) host() lua.Host {
 	return lua.Host{
 		Methods: map[string]func([]any) (any, error){
@@ -128,7 +128,7 @@ func (b *box) host() lua.Host {
 	}
 }
 
-// during is a method that is called while an entity is handled, not while the script is loaded.
+// during returns a method that fails while the script is being loaded.
 func (b *box) during(f func(args []any) error) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		if b.e == nil {
@@ -160,7 +160,7 @@ func (b *box) field(name string) any {
 	}
 }
 
-// attribute returns a member of a section: a value, or a table of what is in it.
+// attribute returns a member of a section: a value, or a table of nested members.
 func (b *box) attribute(section entity.Section, name string) any {
 	if b.e == nil {
 		return nil
@@ -178,17 +178,17 @@ func (b *box) attribute(section entity.Section, name string) any {
 		if rest, ok := strings.CutPrefix(a.Path, path+"/"); ok {
 			put(t, strings.Split(rest, "/"), toScript(a.Value))
 		} else if a.Path > path+"/" {
-			break // they are ordered by path
+			break // attributes are sorted by path
 		}
 	}
 	return lua.Worked{Value: t, Steps: looked / lookedPerStep}
 }
 
-// lookedPerStep is how many attributes are looked at in the time of a step.
+// lookedPerStep is how many attributes can be looked at in the time of a step.
 const lookedPerStep = 2
 
-// put sets a value in tables within a table. Values come in the order of their names, so that only
-// the last table can be one that is there already.
+// put sets a value in nested tables. Values must come in the order of their names, so that only the
+// last table can exist already.
 func put(t *lua.Table, names []string, v any) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	if len(names) == 1 {
@@ -208,7 +208,7 @@ func put(t *lua.Table, names []string, v any) {
 
 var errSet = errors.New(`it takes a table, as in e:set { alarm = "dry run" }, and a time in milliseconds if that is another`)
 
-// set writes a reading.
+// set implements e:set, which writes a reading.
 func (b *box) set(args []any) error {
 	if len(args) < 1 || len(args) > 2 {
 		return errSet
@@ -256,7 +256,7 @@ func (b *box) patch(section entity.Section, args []any) error {
 	return b.e.Patch(entity.Patch{Section: section, Form: entity.MergePatch, Body: body})
 }
 
-// command sends a command.
+// command implements e:command.
 func (b *box) command(args []any) error {
 	if len(args) < 1 || len(args) > 2 {
 		return errors.New(`it takes a name and what the device is told, as in e:command("stop", { now = true })`)
@@ -275,7 +275,7 @@ func (b *box) command(args []any) error {
 	return b.e.Command(c)
 }
 
-// values are those of a reading as a table.
+// values returns the values of a reading as a table.
 func values(samples []entity.Sample) *lua.Table {
 	t := &lua.Table{Fields: make([]lua.Field, len(samples))}
 	for i := range samples {
@@ -284,7 +284,7 @@ func values(samples []entity.Sample) *lua.Table {
 	return t
 }
 
-// toScript returns a value of an entity as a script has it, nil for none.
+// toScript converts a value of an entity to one of a script; nil if there is none.
 func toScript(v value.Value) any {
 	switch v.Kind() {
 	case value.KindBool:
@@ -306,7 +306,7 @@ func toScript(v value.Value) any {
 	}
 }
 
-// fromJSON returns what was read of JSON as a script has it.
+// fromJSON converts a decoded JSON value to one of a script.
 func fromJSON(x any) any {
 	switch x := x.(type) {
 	case []any:

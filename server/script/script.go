@@ -13,21 +13,21 @@ import (
 	"github.com/greenroom-go/greenroom/lua"
 )
 
-// Script is what somebody has written. The zero Script is not valid: it has no source.
+// Script is a script as its author writes it. The zero Script is invalid, because it has no source.
 type Script struct {
-	// Source is the text, in Lua. It must define on_reading, every_minute or both.
+	// Source is the Lua source. It must define on_reading, every_minute or both.
 	Source string `json:"source"`
-	// Type keeps the entities of this type or of one that extends it, "" all.
+	// Type selects the entities of this type and of those that extend it; "" selects all.
 	Type string `json:"type,omitempty"`
-	// Where keeps those that this filter matches, "" all.
+	// Where is a filter that selects entities; "" selects all.
 	Where string `json:"where,omitempty"`
-	// Keys keeps the readings that have a value of one of these. Empty keeps all.
+	// Keys selects the readings with a value for any of these keys; empty selects all.
 	Keys []string `json:"keys,omitempty"`
-	// Note is what is noted about the version.
+	// Note is a comment about the version.
 	Note string `json:"note,omitempty"`
 }
 
-// The functions that a script may define.
+// Functions that a script may define.
 const (
 	onReading   = "on_reading"
 	everyMinute = "every_minute"
@@ -38,8 +38,8 @@ func (s *Script) same(o *Script) bool {
 	return s.Source == o.Source && s.Type == o.Type && s.Where == o.Where && s.Note == o.Note && slices.Equal(s.Keys, o.Keys)
 }
 
-// compile returns the behavior of a script, or an [*Error] that says what is wrong. printed takes what the
-// script prints; it may be nil.
+// compile returns the behavior of a script, or an [*Error]. printed is called with the lines that
+// the script prints; it may be nil.
 func (s *Script) compile(name string, printed func(line string)) (behavior.Spec, error) {
 	spec := behavior.Spec{Name: name, Type: s.Type, Keys: s.Keys}
 	if err := behavior.CheckName(name); err != nil {
@@ -90,7 +90,7 @@ func (s *Script) compile(name string, printed func(line string)) (behavior.Spec,
 	return spec, nil
 }
 
-// sourceError is what is wrong with the source.
+// sourceError returns the error for a mistake in the source.
 func (s *Script) sourceError(err error) error {
 	if failed, ok := errors.AsType[*lua.Error](err); ok {
 		return &Error{In: "source", Line: LineOf(failed.Text, s.Source), Text: failed.Text}

@@ -18,63 +18,64 @@ import (
 	"github.com/greenroom-go/greenroom/lua"
 )
 
-// Kinds of what is stored.
+// Kinds of stored data.
 const (
-	kindScript   = "script"         // documents, under the names
+	kindScript   = "script"         // documents, by name
 	kindVersions = "script-version" // items: earlier versions
 )
 
-// Config sets up a Service.
+// Config configures a Service.
 type Config struct {
-	// May reports whether an owner may write an entity. It is asked before each call, concurrently. It must
-	// be set.
+	// May reports whether an owner may write an entity. It is called before each call of a script,
+	// concurrently. It is required.
 	May func(owner string, v entity.View) bool
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger logs what an operator should know. The default is slog.Default.
 	Logger *slog.Logger
-	// Behaviors sets up the runs of scripts, but for its Prefix, Runners and Logger.
+	// Behaviors configures the execution of scripts. Its Prefix, Runners and Logger are ignored.
 	Behaviors behavior.Config
 }
 
-// Service keeps scripts on an entity runtime and runs them. Make it with Open. Its methods are safe for
-// concurrent use.
+// Service stores scripts on an entity runtime and runs them. Create one with Open. Its methods may
+// be called concurrently.
 type Service struct {
 	rt        *entity.Runtime
 	may       func(owner string, v entity.View) bool
 	log       *slog.Logger
 	behaviors *behavior.Service
-	trials    chan struct{} // has room for those under way
+	trials    chan struct{} // a semaphore for trials
 
 	change sync.Mutex // held while a script is put or deleted
 	mu     sync.Mutex
-	list   map[string]*Stored // guarded by mu; what is in it is not changed
+	list   map[string]*Stored // guarded by mu; entries are immutable
 }
 
-// Stored is a script as the service keeps it.
+// Stored is a script as the service stores it.
 type Stored struct {
 	Script
 	Name string
-	// Owner has written it: it is for the entities that the owner may write.
+	// Owner is the principal who wrote the script. It affects only entities that the owner may
+	// write.
 	Owner string
-	// Version is the number of the version, and ETag the same for conditions.
+	// Version is the number of the version, and ETag its entity tag for conditions.
 	Version int64
 	ETag    string
-	// Updated is when it was put, in milliseconds since the epoch.
+	// Updated is when the version was stored, in milliseconds since the epoch.
 	Updated int64
-	// Problem says why it is not in force, and is "" when it is.
+	// Problem says why the script is not in force; "" if it is.
 	Problem string
 }
 
-// body is what is stored of a version.
+// body is the stored form of a version.
 type body struct {
 	Script
 	Owner string `json:"owner,omitempty"`
-	// Version and Updated are of an earlier version; the document has those of its own.
+	// Version and Updated are set for earlier versions; a document has its own.
 	Version int64 `json:"version,omitempty"`
 	Updated int64 `json:"updated_ms,omitempty"`
 }
 
-// Open starts the scripts that the runtime's store has. A script that cannot be put in force is kept with its
-// Problem. Close the service before the runtime.
+// Open starts the scripts in the runtime's store. A script that cannot be put in force is kept,
+// with its Problem. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -99,7 +100,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	return s, nil
 }
 
-// stored reads a document. With an error it has the name and the versions alone.
+// stored decodes a document. On an error, it sets everything except Script and Owner.
 func stored(d *entity.Doc) (*Stored, error) {
 	st := &Stored{Name: d.ID, Version: d.Version, ETag: d.ETag(), Updated: d.Updated}
 	var b body
@@ -124,22 +125,22 @@ func (s *Service) allow(owner string) func(entity.View) bool {
 	return func(v entity.View) bool { return s.may(owner, v) }
 }
 
-// Close ends all scripts. What they have decided is carried out at the next start.
+// Close stops all scripts. Effects that they have decided on take place at the next start.
 func (s *Service) Close(ctx context.Context) error { return s.behaviors.Close(ctx) }
 
-// Check returns the error that Put would for a script under a name because of the script, and changes
+// Check returns the error that Put would return because of the name or the script, and changes
 // nothing. It is an [*Error], or wraps [entity.ErrInvalid] for the name.
 func (s *Service) Check(name string, sc *Script) error {
 	_, err := sc.compile(name, nil)
 	return err
 }
 
-// Put puts a script in force, in the place of the one of its name, and keeps that among its versions. owner
-// is who has written it; quota is how many scripts that one may own: with one below MaxScripts, the
-// last Reserved of all scripts are left to others. condition is as for [entity.Runtime.PutDoc]. A
-// script that is in force already, with the same owner, stays as it is. Once it is being stored, the
-// end of ctx does not stop that. The errors are those of Check, ErrLimit, and [entity.ErrConflict]
-// where the condition does not hold.
+// Put stores a script and puts it in force, replacing the script of that name, which becomes an
+// earlier version. owner is its author; quota is how many scripts the owner may have: if it is
+// below MaxScripts, the last Reserved of all scripts are left to others. condition is as for
+// [entity.Runtime.PutDoc]. A script that is in force already, with the same owner, is not changed.
+// Once storing has begun, it continues even if ctx ends. The errors are those of Check, ErrLimit,
+// and [entity.ErrConflict] if the condition does not hold.
 func (s *Service) Put(ctx context.Context, name string, sc Script, owner string, quota int, condition string) (Stored, error) {
 	if err := s.Check(name, &sc); err != nil {
 		return Stored{}, err
@@ -181,7 +182,7 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 		return Stored{}, fmt.Errorf("script %q: %w", name, err)
 	}
 	defer cancel()
-	if old == nil { // nothing of an earlier one may get to this owner
+	if old == nil { // this owner must not get data of an earlier script
 		if err := s.clear(ctx, name); err != nil {
 			return Stored{}, err
 		}
@@ -201,11 +202,11 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 	return *st, err
 }
 
-// changePatience is how long a change that has begun may take.
+// changePatience bounds a change that has begun.
 const changePatience = 30 * time.Second
 
-// whole returns a context for a change that is not left half done when ctx ends. It fails where ctx
-// has ended.
+// whole returns a context for a change that must not be left incomplete when ctx ends. It fails if
+// ctx has ended.
 func whole(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
@@ -214,10 +215,10 @@ func whole(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// versionKey is the key of an earlier version.
+// versionKey returns the key of an earlier version.
 func versionKey(name string, version int64) string { return fmt.Sprintf("%s\x00%016x", name, version) }
 
-// keep keeps a version among the earlier ones, and removes the oldest where there are too many.
+// keep stores an earlier version, and removes the oldest ones beyond the limit.
 func (s *Service) keep(ctx context.Context, st *Stored) error {
 	text, err := json.Marshal(&body{st.Script, st.Owner, st.Version, st.Updated})
 	if err != nil {
@@ -237,9 +238,9 @@ func (s *Service) keep(ctx context.Context, st *Stored) error {
 	return nil
 }
 
-// Delete takes a script out of force and forgets it, its versions and what it has kept of entities. What it has written
-// stays. Once it is being deleted, the end of ctx does not stop that. It returns ErrNotFound, or
-// [entity.ErrConflict] where the condition does not hold.
+// Delete deletes a script, its versions and its state of entities. What it has written stays. Once
+// deleting has begun, it continues even if ctx ends. It returns ErrNotFound, or
+// [entity.ErrConflict] if the condition does not hold.
 func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -260,7 +261,7 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	return s.clear(ctx, name)
 }
 
-// clear takes a script out of force and removes its versions and what it has kept of entities.
+// clear takes a script out of force, and deletes its versions and its state of entities.
 func (s *Service) clear(ctx context.Context, name string) error {
 	if err := s.behaviors.Remove(ctx, name); err != nil && !errors.Is(err, behavior.ErrNotFound) {
 		return fmt.Errorf("script %q: %w", name, err)
@@ -308,8 +309,7 @@ func (s *Service) List() []Stored {
 	return list
 }
 
-// Status tells what a script does. Of one that is not in force there is nothing to tell but its name and
-// version.
+// Status returns the status of a script. For one that is not in force, it contains only the name.
 func (s *Service) Status(name string) behavior.Status {
 	st, err := s.behaviors.Status(name)
 	if err != nil {
@@ -318,8 +318,8 @@ func (s *Service) Status(name string) behavior.Status {
 	return st
 }
 
-// Versions returns the versions of a script, that in force first, then the earlier ones from the last on. It
-// returns ErrNotFound.
+// Versions returns the versions of a script: the one in force, and then the earlier ones, latest
+// first. It returns ErrNotFound if there is none.
 func (s *Service) Versions(ctx context.Context, name string) ([]Stored, error) {
 	now, err := s.Get(name)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s *Service) Versions(ctx context.Context, name string) ([]Stored, error) {
 		if err := json.Unmarshal(item.Body, &b); err != nil {
 			return nil, fmt.Errorf("version of script %q: %w", name, err)
 		}
-		if b.Version < now.Version { // that in force is there as well where its replacement has failed
+		if b.Version < now.Version { // the version in force is stored as well if replacing it has failed
 			d := entity.Doc{Version: b.Version}
 			list = append(list, Stored{Script: b.Script, Name: name, Owner: b.Owner, Version: b.Version, ETag: d.ETag(), Updated: b.Updated})
 		}
@@ -357,8 +357,8 @@ func (s *Service) Version(ctx context.Context, name string, version int64) (Stor
 	return Stored{}, fmt.Errorf("version %d of script %.64q: %w", version, name, ErrNotFound)
 }
 
-// Switch switches a script on or off, and returns when that is durable. One that is switched on begins with what is
-// committed from then on. It returns ErrNotFound.
+// Switch enables or disables a script, and returns when that is durable. An enabled script starts
+// with what is committed from then on. It returns ErrNotFound if there is no such script.
 func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 	if _, err := s.Get(name); err != nil {
 		return err
@@ -366,11 +366,11 @@ func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 	return s.behaviors.Switch(ctx, name, on)
 }
 
-// Sync returns when a script has handled all that was committed before the call, and what came of it is
-// done.
+// Sync returns when a script has handled everything that was committed before the call, and its
+// effects have taken place.
 func (s *Service) Sync(ctx context.Context, name string) error { return s.behaviors.Sync(ctx, name) }
 
-// State returns what a script keeps of an entity as JSON, nil for nothing.
+// State returns the state that a script keeps for an entity as JSON, or nil.
 func (s *Service) State(ctx context.Context, name, id string) ([]byte, error) {
 	state, err := s.behaviors.State(ctx, name, id)
 	if err != nil || state == nil {
@@ -390,18 +390,18 @@ func stateJSON(state []byte) ([]byte, error) {
 // Step is what a script would have done about a reading.
 type Step struct {
 	behavior.Step
-	// Kept is what it keeps of the entity after that as JSON, nil for nothing, or an error where
-	// that cannot be shown as JSON.
+	// Kept is the state that it keeps for the entity afterwards as JSON; nil if there is none, or
+	// it cannot be represented as JSON.
 	Kept []byte
-	// Printed are the lines that it has printed, the first MaxPrinted.
+	// Printed contains the lines that it has printed, at most MaxPrinted.
 	Printed []string
-	// Line is that of the source where it has failed, from 1, 0 where none is known.
+	// Line is the line of the source where it failed, from 1; 0 if it is not known.
 	Line int
 }
 
-// Try calls a script for readings of an entity's history and returns what it would have done, see
-// [behavior.Service.Try]. The entity must be one that owner may write. The errors are those of Check and of
-// that, and ErrBusy.
+// Try calls a script for readings in an entity's history and returns what it would have done, see
+// [behavior.Service.Try]. The owner must be permitted to write the entity. The errors are those of
+// Check and of behavior.Service.Try, and ErrBusy.
 func (s *Service) Try(ctx context.Context, name string, sc *Script, owner string, t behavior.Trial) ([]Step, error) {
 	select {
 	case s.trials <- struct{}{}:
