@@ -17,7 +17,7 @@ func (o *backupOptions) flags(cmd *cobra.Command, file string) {
 	cmd.Flags().StringVar(&o.file, "file", "", file)
 }
 
-// address is the store that is meant.
+// address returns the address of the store.
 func (o *backupOptions) address() (string, error) {
 	switch {
 	case o.file == "":

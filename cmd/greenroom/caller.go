@@ -13,25 +13,24 @@ import (
 	"time"
 )
 
-// caller is one HTTP/1.1 connection of a bench run, with one request in flight. The
-// measuring program shares the machine with what it measures, and net/http's client,
-// which hands a request through three goroutines, takes half as much of it as the
-// server does: this one writes a request and reads the answer to it, and leaves the
-// reading to net/http. It belongs to one goroutine.
+// caller is one HTTP/1.1 connection of a benchmark, with one request in flight. The benchmark
+// shares the machine with the server that it measures, and net/http's client, which passes a
+// request through three goroutines, uses half as much CPU as the server. This one writes a request
+// and reads its response, which net/http parses. It must not be used concurrently.
 type caller struct {
 	addr    string
 	nc      net.Conn
 	in      *bufio.Reader
-	release func() bool // ends the watch over the context
+	release func() bool // stops watching the context
 	request []byte
 	answer  bytes.Buffer
-	judging time.Duration // spent on what answers say, which is no time of the server's
+	judging time.Duration // time spent on evaluating responses, which does not count as the server's
 }
 
-// callPatience is how long an answer may take.
+// callPatience bounds a request.
 const callPatience = time.Minute
 
-// newCaller connects. The end of ctx breaks off what is under way.
+// newCaller connects to a server. When ctx ends, it interrupts the request in flight.
 func newCaller(ctx context.Context, addr string) (*caller, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	nc, err := dialer.DialContext(ctx, "tcp", addr)
@@ -47,8 +46,8 @@ func (c *caller) close() {
 	_ = c.nc.Close()
 }
 
-// do makes a request and reads the whole answer, which is decoded into v unless that
-// is nil. Anything but a success is an error with the server's own text.
+// do makes a request and reads the whole response, which it decodes into v unless that is nil. If
+// the request fails, the error contains the server's text.
 func (c *caller) do(method, path, media, body string, v any, header ...string) error {
 	c.encode(method, path, media, body, header)
 	status, err := c.exchange()
@@ -71,7 +70,7 @@ func (c *caller) do(method, path, media, body string, v any, header ...string) e
 
 func (c *caller) get(path string, v any) error { return c.do(http.MethodGet, path, "", "", v) }
 
-// encode puts a request into the buffer.
+// encode writes a request into the buffer.
 func (c *caller) encode(method, path, media, body string, header []string) {
 	b := c.request[:0]
 	b = append(append(append(b, method...), ' '), path...)
@@ -92,7 +91,7 @@ func (c *caller) encode(method, path, media, body string, header []string) {
 	c.request = append(append(b, "\r\n"...), body...)
 }
 
-// exchange sends the request and reads the answer to its end.
+// exchange sends the request and reads the response.
 func (c *caller) exchange() (status int, err error) {
 	if err := c.nc.SetDeadline(time.Now().Add(callPatience)); err != nil {
 		return 0, err

@@ -13,7 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/nodecert"
 )
 
-// The names of an authority's files in the directory of certificates.
+// authorityName is the base name of the authority's files in the directory of certificates.
 const (
 	authorityName = "ca"
 	day           = 24 * time.Hour
@@ -138,7 +138,7 @@ func newCertShow() *cobra.Command {
 	return cmd
 }
 
-// maxDays is how long a certificate may be valid.
+// maxDays bounds the validity of a certificate.
 const maxDays = 36500
 
 func checkDays(days int) error {
@@ -148,7 +148,7 @@ func checkDays(days int) error {
 	return nil
 }
 
-// pairFiles returns the files of a certificate and its key.
+// pairFiles returns the names of the files with a certificate and its key.
 func pairFiles(dir, name string) (certificate, key string) {
 	return filepath.Join(dir, name+".pem"), filepath.Join(dir, name+"-key.pem")
 }
@@ -172,8 +172,8 @@ func readAuthority(dir string) (*nodecert.Authority, error) {
 	return authority, nil
 }
 
-// writePair writes a certificate and its key, which only the user may read, and says which
-// files they are. Files that exist are replaced only if replace says so.
+// writePair writes a certificate and its key, which is readable only by the user, and prints the
+// names of the files. It replaces existing files only if replace is set.
 func writePair(cmd *cobra.Command, dir, name string, pair nodecert.Pair, replace bool) error {
 	certificate, key := pairFiles(dir, name)
 	files := []struct {
@@ -186,7 +186,7 @@ func writePair(cmd *cobra.Command, dir, name string, pair nodecert.Pair, replace
 			return fmt.Errorf("%s: %w", f.name, fs.ErrExist)
 		}
 	}
-	for _, f := range files { // a node that starts meanwhile finds the old file or the new one
+	for _, f := range files { // a node that starts meanwhile finds either the old file or the new one
 		next := f.name + ".new"
 		if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -202,7 +202,7 @@ func writePair(cmd *cobra.Command, dir, name string, pair nodecert.Pair, replace
 	return nil
 }
 
-// writeNew writes a file that must not exist.
+// writeNew creates a file, which must not exist.
 func writeNew(name string, text []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // in the directory that the user names
 	if err != nil {

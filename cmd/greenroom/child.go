@@ -17,7 +17,7 @@ import (
 	"sync"
 )
 
-// child is a server in a process of its own, that can be killed without a word.
+// child is a server in its own process, which can be killed.
 type child struct {
 	dir    string
 	http   string
@@ -25,10 +25,10 @@ type child struct {
 	client *client
 	cmd    *exec.Cmd
 	stderr *tail
-	ended  chan struct{} // closed when the process is gone
+	ended  chan struct{} // closed when the process has ended
 }
 
-// startChild starts this program as a server and waits until it serves.
+// startChild starts this program as a server, and waits until it is ready.
 func startChild(ctx context.Context, s scratch, args ...string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -67,8 +67,8 @@ func startChild(ctx context.Context, s scratch, args ...string) (*child, error) 
 	return c, err
 }
 
-// kill ends the process as a loss of power would end it, but for what the kernel
-// has of its files.
+// kill ends the process like a loss of power, except that the kernel keeps what was written to its
+// files.
 func (c *child) kill() error {
 	c.client.close()
 	err := c.cmd.Process.Kill()
@@ -79,7 +79,7 @@ func (c *child) kill() error {
 	return err
 }
 
-// figures are what a server uses.
+// figures contains figures about a server.
 type figures struct {
 	cpu      float64 // seconds
 	rss      float64 // bytes
@@ -90,7 +90,7 @@ type figures struct {
 	streamed float64 // events sent to streams
 }
 
-// figures reads what the server uses now.
+// figures reads the server's current figures.
 func (c *child) figures(ctx context.Context) (f figures, err error) {
 	resp, err := c.client.send(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *child) figures(ctx context.Context) (f figures, err error) {
 	return f, errors.Join(lines.Err(), err)
 }
 
-// diskUsed is how many bytes the files of a directory have.
+// diskUsed returns the total size of the files in a directory, in bytes.
 func diskUsed(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -123,7 +123,7 @@ func diskUsed(dir string) (n int64, err error) {
 		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone since
+			return nil // removed meanwhile
 		}
 		if err == nil {
 			n += info.Size()
@@ -133,16 +133,16 @@ func diskUsed(dir string) (n int64, err error) {
 	return n, err
 }
 
-// maxTail is how much a tail keeps.
+// maxTail bounds the bytes kept by a tail.
 const maxTail = 8 << 10
 
-// tail keeps the end of what is written to it.
+// tail is a Writer that keeps the end of its input.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// Write takes all.
+// Write never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +153,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the end of what was written.
+// String returns what was kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// maxProblem bounds what is read of a refusal.
+// maxProblem bounds the part of an error response that is read.
 const maxProblem = 64 << 10
 
-// client talks to the HTTP API of a server on this machine.
+// client is a client of a server's HTTP API.
 type client struct {
 	addr  string
 	url   string // of the server, without a path
@@ -30,12 +30,12 @@ type client struct {
 	http  *http.Client
 }
 
-// tokenVariable is the environment variable with the token of the one who calls. A flag
-// would be seen by everybody on the machine.
+// tokenVariable is the environment variable with the caller's token. A flag would be visible to
+// everybody on the machine.
 const tokenVariable = "GREENROOM_TOKEN"
 
-// caVariable is the environment variable with the file of the certificates that sign that
-// of the server. Without it those of the system are trusted.
+// caVariable is the environment variable with the name of a file of CA certificates. If it is not
+// set, the system's are used.
 const caVariable = "GREENROOM_CA"
 
 func trust(transport *http.Transport, file string) error {
@@ -54,11 +54,11 @@ func trust(transport *http.Transport, file string) error {
 	return nil
 }
 
-// newClient returns a client of the server at --http: https://host:port, or host:port on
-// this machine, as what is sent is not encrypted then; http://host:port/ is the same.
+// newClient returns a client of the server at --http, which is https://host:port, or host:port or
+// http://host:port/ of this machine, because that is not encrypted.
 func newClient(addr string) (*client, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
-	if plain, ok := strings.CutPrefix(addr, "http://"); ok { // as the server prints it
+	if plain, ok := strings.CutPrefix(addr, "http://"); ok { // the form that the server prints
 		addr = strings.TrimSuffix(plain, "/")
 	}
 	base := "http://" + addr
@@ -74,7 +74,7 @@ func newClient(addr string) (*client, error) {
 	return &client{addr: addr, url: base, token: os.Getenv(tokenVariable), http: &http.Client{Transport: transport}}, nil
 }
 
-// checkLoopback returns an error unless the address in a flag is on this machine.
+// checkLoopback returns an error unless the address in a flag is a loopback address.
 func checkLoopback(flag, addr, example string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -88,9 +88,8 @@ func checkLoopback(flag, addr, example string) error {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// send makes a request, with names and values of headers, and returns the answer, whose
-// body is the caller's to close. Anything but a success is an error with the server's own
-// text.
+// send makes a request and returns the response, whose body the caller must close. header contains
+// names and values of headers. If the request fails, the error contains the server's text.
 func (c *client) send(ctx context.Context, method, path, media string, body io.Reader, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, body)
 	if err != nil {
@@ -113,16 +112,16 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what is there says most
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // even a part of it helps
 	return nil, refused(resp.StatusCode, text)
 }
 
-// noAnswer is the error of a request that was not answered.
+// noAnswer returns the error of a request without a response.
 func noAnswer(addr string, err error) error {
 	return fmt.Errorf("no response from %s: %w; start a server with greenroom serve, or pass its address with --http", addr, err)
 }
 
-// refused is the error of an answer that is no success.
+// refused returns the error of an unsuccessful response.
 func refused(status int, text []byte) error {
 	var problem struct{ Detail string }
 	if json.Unmarshal(text, &problem) == nil && problem.Detail != "" {
@@ -131,18 +130,18 @@ func refused(status int, text []byte) error {
 	return &answerError{status, string(bytes.TrimSpace(text))}
 }
 
-// answerError is a refusal of the server.
+// answerError is an unsuccessful response.
 type answerError struct {
 	status int
 	detail string
 }
 
-// Error has the server's own text.
+// Error returns a text that contains the server's own.
 func (e *answerError) Error() string {
 	return fmt.Sprintf("the server answered %d: %s", e.status, e.detail)
 }
 
-// do is send for an answer of JSON, which is decoded into v unless that is nil.
+// do is like send, and decodes a JSON response into v unless that is nil.
 func (c *client) do(ctx context.Context, method, path, media, body string, v any, header ...string) error {
 	resp, err := c.send(ctx, method, path, media, bytes.NewReader([]byte(body)), header...)
 	if err != nil {
@@ -156,7 +155,7 @@ func (c *client) do(ctx context.Context, method, path, media, body string, v any
 	return decode(resp.Body, v)
 }
 
-// decode reads an answer of JSON to its end, so that its connection is used again.
+// decode decodes a JSON response, and reads it to its end, so that the connection can be reused.
 func decode(body io.Reader, v any) error {
 	text, err := io.ReadAll(body)
 	if err == nil {
@@ -172,5 +171,5 @@ func (c *client) get(ctx context.Context, path string, v any) error {
 	return c.do(ctx, http.MethodGet, path, "", "", v)
 }
 
-// entityPath is the path of an entity.
+// entityPath returns the path of an entity.
 func entityPath(id string) string { return "/v1/entities/" + url.PathEscape(id) }

@@ -13,7 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// commandJSON is that of the HTTP API.
+// commandJSON is a command in the HTTP API.
 type commandJSON struct {
 	ID      string          `json:"id"`
 	Name    string          `json:"name"`
@@ -24,7 +24,7 @@ type commandJSON struct {
 	Error   string          `json:"error"`
 }
 
-// outcome is how a command has ended, as a table has it.
+// outcome returns how a command has ended, for a table.
 func (c *commandJSON) outcome() string {
 	if c.Error != "" {
 		return c.Error

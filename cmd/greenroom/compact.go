@@ -89,7 +89,7 @@ func (p *storePlace) check() error {
 
 func (p *storePlace) address() string { return cmp.Or(p.store, p.data, server.DefaultDataDir) }
 
-// usageLine is a usage in one line.
+// usageLine returns a usage on one line.
 func usageLine(u *entity.Usage) string {
 	return fmt.Sprintf("%s on disk\t%s bytes a value\t%d values\t%d sealed", mib(u.File), perValue(u.File-u.Free, u.Values), u.Values, u.Sealed)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// configFlag names the file that sets flags.
+// configFlag names the flag with the configuration file.
 const configFlag = "config"
 
-// variable is the environment variable of a flag, and key its name in a file.
+// variable returns the environment variable of a flag, and key its name in a file.
 func variable(flag string) string { return "GREENROOM_" + strings.ToUpper(key(flag)) }
 
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// configure sets the flags that the command line does not: from the environment, and what
-// that does not have from the file of --config.
+// configure sets the flags that are not on the command line: from the environment and, second, from
+// the file of --config.
 func configure(cmd *cobra.Command) error {
 	var failed error
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -48,7 +48,7 @@ func configure(cmd *cobra.Command) error {
 	return configureFrom(cmd, file, text)
 }
 
-// configureFrom sets flags from the text of a file.
+// configureFrom sets flags from a file's text.
 func configureFrom(cmd *cobra.Command, file string, text []byte) error {
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
@@ -91,7 +91,7 @@ func configureFrom(cmd *cobra.Command, file string, text []byte) error {
 	return errors.Join(failed...)
 }
 
-// flagText is a value as it is written for a flag.
+// flagText returns a value in the syntax of a flag.
 func flagText(v any) (string, error) {
 	switch v := v.(type) {
 	case string, bool, int64, float64:
@@ -111,7 +111,7 @@ func flagText(v any) (string, error) {
 	}
 }
 
-// lineOf is the line of a key, or of its table, from 1.
+// lineOf returns the line of a key, or of its table, from 1.
 func lineOf(text []byte, name string) int {
 	at := regexp.MustCompile(`(?m)^[ \t]*\[{0,2}[ \t]*["']?` + regexp.QuoteMeta(name) + `["']?[ \t]*[=.\]]`).FindIndex(text)
 	if at == nil {
@@ -120,7 +120,7 @@ func lineOf(text []byte, name string) int {
 	return 1 + strings.Count(string(text[:at[0]]), "\n")
 }
 
-// nearest names the key that was probably meant.
+// nearest returns the known key that was probably meant.
 func nearest(name string, known map[string]*pflag.Flag) string {
 	var names []string
 	best, least := "", len(name)/2+1
@@ -137,8 +137,7 @@ func nearest(name string, known map[string]*pflag.Flag) string {
 	return "the keys are " + strings.Join(names, ", ")
 }
 
-// distance is how many characters have to be put, removed or replaced to get from one text
-// to another.
+// distance returns how many characters must be inserted, deleted or replaced to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -180,5 +179,5 @@ func newConfig() *cobra.Command {
 	return cmd
 }
 
-// checkFlag is a hidden flag of serve: only check.
+// checkFlag is a hidden flag of serve: check the configuration only.
 const checkFlag = "check"

@@ -22,7 +22,7 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// consoleAnswer is how long a command of the console may take, and the way to it and back.
+// consoleAnswer bounds a command of the console, including the connection.
 const consoleAnswer = 4 * console.MaxTime
 
 func newConsole() *cobra.Command {
@@ -63,7 +63,7 @@ A word @FILE stands for the text of a file.`,
 	return cmd
 }
 
-// callConsole runs one line.
+// callConsole executes one line.
 func callConsole(ctx context.Context, socket, line string) (string, error) {
 	line, err := withFiles(line)
 	if err != nil {
@@ -78,7 +78,7 @@ func callConsole(ctx context.Context, socket, line string) (string, error) {
 	return out, err
 }
 
-// withFiles puts the text of files in place of words that name them.
+// withFiles replaces words that name files, as in @name, by their contents.
 func withFiles(line string) (string, error) {
 	if !strings.Contains(line, " @") {
 		return line, nil
@@ -98,7 +98,7 @@ func withFiles(line string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// runLines runs the lines of a pipe, until one fails.
+// runLines executes the lines of in, until one fails.
 func runLines(ctx context.Context, socket string, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -113,7 +113,7 @@ func runLines(ctx context.Context, socket string, in io.Reader, out io.Writer) e
 	return lines.Err()
 }
 
-// converse reads lines at a terminal and shows their answers, until it is left.
+// converse executes lines typed at a terminal, until the user leaves.
 func converse(ctx context.Context, socket string, terminal *os.File) (err error) {
 	fd := int(terminal.Fd()) //nolint:gosec // as the package wants it
 	before, err := term.MakeRaw(fd)
@@ -130,7 +130,7 @@ func converse(ctx context.Context, socket string, terminal *os.File) (err error)
 		c.terminal.History = history
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- c.talk() }() // the read of a terminal cannot be broken off
+	go func() { ended <- c.talk() }() // reading from a terminal cannot be interrupted
 	select {
 	case err = <-ended:
 		return err
@@ -139,7 +139,7 @@ func converse(ctx context.Context, socket string, terminal *os.File) (err error)
 	}
 }
 
-// conversation is a person at a terminal.
+// conversation is a session at a terminal.
 type conversation struct {
 	ctx      context.Context //nolint:containedctx // that of the command
 	socket   string
@@ -147,11 +147,11 @@ type conversation struct {
 	terminal *term.Terminal
 }
 
-// talk answers lines until the person leaves.
+// talk executes lines until the user leaves.
 func (c *conversation) talk() error {
 	for {
 		if width, height, err := term.GetSize(c.fd); err == nil && width > 0 {
-			_ = c.terminal.SetSize(width, height) // it is shown less well
+			_ = c.terminal.SetSize(width, height) // only the layout suffers
 		}
 		line, err := c.terminal.ReadLine()
 		if errors.Is(err, io.EOF) {
@@ -170,8 +170,8 @@ func (c *conversation) talk() error {
 	}
 }
 
-// complete is called for each key. At a Tab it adds what all lines have in common by which the line may go
-// on, and lists them if that is nothing.
+// complete is called for each key. For a Tab it inserts the common prefix of all completions of the
+// line, or lists them if that is empty.
 func (c *conversation) complete(line string, pos int, key rune) (string, int, bool) {
 	if key != '\t' {
 		return "", 0, false
@@ -201,16 +201,17 @@ func (c *conversation) complete(line string, pos int, key rune) (string, int, bo
 	return common + line[pos:], len(common), true
 }
 
-// maxHistory bounds what is kept of what was typed, in lines.
+// maxHistory bounds the lines of the history.
 const maxHistory = 1000
 
-// typed is what was typed, the last line last, also in a file. It belongs to one goroutine.
+// typed is the history of a terminal, oldest line first, which is also stored in a file. It must
+// not be used concurrently.
 type typed struct {
 	lines []string
 	file  string
 }
 
-// openHistory reads what was typed in earlier sessions.
+// openHistory reads the history of earlier sessions.
 func openHistory() (*typed, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -226,7 +227,7 @@ func openHistory() (*typed, error) {
 	return h, nil
 }
 
-// Add keeps a line. What cannot be written is known in this session only.
+// Add adds a line. If it cannot be written to the file, it is kept for this session only.
 func (h *typed) Add(line string) {
 	if strings.TrimSpace(line) == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
 		return
@@ -236,8 +237,8 @@ func (h *typed) Add(line string) {
 	_ = os.WriteFile(h.file, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // see above
 }
 
-// Len returns how many lines there are.
+// Len returns the number of lines.
 func (h *typed) Len() int { return len(h.lines) }
 
-// At returns a line; 0 is the last one.
+// At returns a line; 0 is the latest.
 func (h *typed) At(i int) string { return h.lines[len(h.lines)-1-i] }

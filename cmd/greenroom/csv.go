@@ -17,10 +17,10 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// sampleRows is how many rows decide what a column has.
+// sampleRows is how many rows are read to determine the kinds of columns.
 const sampleRows = 1000
 
-// columnKind is what a column has.
+// columnKind is the kind of the values in a column.
 type columnKind int
 
 const (
@@ -37,13 +37,13 @@ type column struct {
 	kind  columnKind
 }
 
-// row is one row of the file, a reading.
+// row is a row of the file, as a reading.
 type row struct {
 	ts      int64
 	samples []entity.Sample
 }
 
-// rowError says what is wrong with a row. The others can be read.
+// rowError says what is wrong with a row. Other rows can still be read.
 type rowError struct {
 	line   int
 	detail string
@@ -51,12 +51,12 @@ type rowError struct {
 
 func (e *rowError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.detail) }
 
-// table reads rows from a CSV with a header.
+// table reads rows of a CSV file with a header.
 type table struct {
 	columns []column
 
 	csv      *csv.Reader
-	time     int // the index of the time column
+	time     int // index of the time column
 	timeName string
 	zone     *time.Location
 	width    int
@@ -69,16 +69,16 @@ type record struct {
 	err    error
 }
 
-// openTable reads the header and enough rows to know what the columns have.
-// timeColumn is the name of the time column, "" for the first whose name is
-// Date, time, timestamp, datetime or ts. Times without a zone are in zone.
+// openTable reads the header, and enough rows to determine the kinds of the columns. timeColumn is
+// the name of the time column; "" means the first one named Date, time, timestamp, datetime or ts.
+// zone is that of times without a zone.
 func openTable(r io.Reader, timeColumn string, zone *time.Location) (*table, error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\ufeff" {
 		_, _ = buffered.Discard(3) // they were peeked at
 	}
 	t := &table{csv: csv.NewReader(buffered), zone: zone}
-	t.csv.FieldsPerRecord = -1 // a row of another width is reported, the rest read on
+	t.csv.FieldsPerRecord = -1 // rows of another width are reported, and reading continues
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file must begin with a header that names the columns, but is empty")
@@ -140,7 +140,7 @@ func (t *table) findColumns(header []string, timeColumn string) error {
 	return nil
 }
 
-// read returns the next record, and false at the end.
+// read returns the next record, or false at the end.
 func (t *table) read() (record, bool) {
 	fields, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
@@ -156,8 +156,8 @@ func (t *table) read() (record, bool) {
 	return record{line: line, fields: fields}, true
 }
 
-// kindOf decides by the majority of the sample: a few bad cells must not turn a
-// column of numbers into text.
+// kindOf decides by the majority of the sample: a few bad cells must not turn a column of numbers
+// into text.
 func (t *table) kindOf(index int) columnKind {
 	var cells, numbers, bools int
 	for _, rec := range t.sample {
@@ -181,8 +181,8 @@ func (t *table) kindOf(index int) columnKind {
 	}
 }
 
-// next returns the next row, io.EOF at the end, or a *rowError, after which it
-// can be called again. Any other error is one of reading the file.
+// next returns the next row. It returns io.EOF at the end, or a *rowError, after which it can be
+// called again. Any other error is one of reading the file.
 func (t *table) next() (row, error) {
 	var rec record
 	if len(t.sample) > 0 {
@@ -209,7 +209,7 @@ func (t *table) next() (row, error) {
 	for _, c := range t.columns {
 		cell := rec.fields[c.index]
 		if cell == "" {
-			continue // no measurement
+			continue // no value
 		}
 		v, err := parseCell(cell, c.kind)
 		if err != nil {
@@ -255,9 +255,8 @@ var timeLayouts = []string{
 	"2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02",
 }
 
-// parseTime reads a time, in milliseconds since the epoch. A whole number counts
-// seconds or, from 1e11 on, milliseconds: in seconds that would be in the year
-// 5138, in milliseconds it is in 1973.
+// parseTime parses a time, and returns milliseconds since the epoch. An integer means seconds or,
+// from 1e11 on, milliseconds: as seconds that would be the year 5138, as milliseconds it is 1973.
 func parseTime(cell string, zone *time.Location) (int64, error) {
 	cell = strings.TrimSpace(cell)
 	if n, err := strconv.ParseInt(cell, 10, 64); err == nil {
@@ -281,8 +280,8 @@ func checkTime(cell string, ms int64) error {
 	return nil
 }
 
-// keyOf makes the key of a column: snake case, so that HumidityRatio becomes
-// humidity_ratio and CO2 co2.
+// keyOf returns the key for a column, in snake case: humidity_ratio for HumidityRatio, and co2 for
+// CO2.
 func keyOf(name string) string {
 	var b strings.Builder
 	runes := []rune(strings.TrimSpace(name))
@@ -301,8 +300,8 @@ func keyOf(name string) string {
 	return strings.TrimSuffix(b.String(), "_")
 }
 
-// startsWord reports whether a capital letter begins a word: after one that is
-// not, or as the last of several before one that is not, as the S in HTTPServer.
+// startsWord reports whether a capital letter begins a word: because the letter before it is not a
+// capital, or because it is the last of several before one that is not, like the S in HTTPServer.
 func startsWord(runes []rune, i int) bool {
 	if i == 0 || !unicode.IsUpper(runes[i]) {
 		return false

@@ -12,15 +12,15 @@ import (
 
 const (
 	demoEvery = time.Second
-	// The charts of a fresh start are to be full.
+	// A fresh start should show full charts.
 	demoHistory      = time.Hour
 	demoHistoryEvery = 5 * time.Second
-	// demoArray is how many readings of the history go into one message.
+	// demoArray is how many readings of the history are published in one message.
 	demoArray = 120
 )
 
-// serveDemo publishes the demo until ctx ends: first the history that is not
-// there yet, then a reading each second.
+// serveDemo publishes the demo until ctx ends: first the history that is missing, and then a
+// reading each second.
 func serveDemo(ctx context.Context, mqttAddr, httpAddr string) error {
 	p, err := dial(ctx, mqttAddr)
 	if err != nil {
@@ -39,7 +39,7 @@ func serveDemo(ctx context.Context, mqttAddr, httpAddr string) error {
 	return runDemo(ctx, p, b, func(*message) {})
 }
 
-// replayDemo publishes the demo for a while and reports.
+// replayDemo publishes the demo for a while, and prints a report.
 func replayDemo(ctx context.Context, mqttAddr string, duration time.Duration, stdout io.Writer) error {
 	p, err := dial(ctx, mqttAddr)
 	if err != nil {
@@ -59,8 +59,8 @@ func replayDemo(ctx context.Context, mqttAddr string, duration time.Duration, st
 	return err
 }
 
-// newest asks for the time of an entity's newest reading, 0 when it has none: a
-// demo on a directory that has its readings goes on where it was.
+// newest returns the time of an entity's newest reading, or 0 if it has none. A demo on a directory
+// that contains readings continues from there.
 func newest(ctx context.Context, httpAddr, id string) (int64, error) {
 	c, err := newClient(httpAddr)
 	if err != nil {
@@ -77,8 +77,8 @@ func newest(ctx context.Context, httpAddr, id string) (int64, error) {
 	return e.Updated, err
 }
 
-// backfill publishes what the building went through from its beginning to now,
-// as far as it is newer than known.
+// backfill publishes the readings of the building from its beginning until now that are newer than
+// known.
 func backfill(ctx context.Context, p *publisher, b *building, known int64, now time.Time) error {
 	pending := map[string][]entity.Reading{}
 	flush := func(id string) error {
@@ -111,8 +111,8 @@ func backfill(ctx context.Context, p *publisher, b *building, known int64, now t
 	return nil
 }
 
-// runDemo publishes the readings of the building each second until ctx ends. It
-// tells done of each acknowledged message.
+// runDemo publishes the readings of the building each second until ctx ends. It calls done for each
+// acknowledged message.
 func runDemo(ctx context.Context, p *publisher, b *building, done func(*message)) error {
 	ticker := time.NewTicker(demoEvery)
 	defer ticker.Stop()
@@ -133,15 +133,15 @@ func runDemo(ctx context.Context, p *publisher, b *building, done func(*message)
 	}
 }
 
-// building is what the demo measures. Its days last ten minutes, so that a
-// minute of watching shows something: people come, the lamps go on, the air gets
-// worse, someone opens the door.
+// building simulates what the demo measures. Its days last ten minutes, so that a minute of
+// watching shows something: people arrive, the lamps are switched on, the air gets worse, someone
+// opens the door.
 type building struct {
 	at    time.Time
 	rooms []*room
 }
 
-// dayLength is how long a day in the building lasts.
+// dayLength is the length of a day in the building.
 const dayLength = 10 * time.Minute
 
 func newBuilding(at time.Time) *building {
@@ -152,7 +152,7 @@ func newBuilding(at time.Time) *building {
 	}}
 }
 
-// advance lets time pass until t.
+// advance advances the simulation to t.
 func (b *building) advance(t time.Time) {
 	const step = time.Second
 	for b.at.Before(t) {
@@ -164,13 +164,13 @@ func (b *building) advance(t time.Time) {
 	}
 }
 
-// entityReading is a reading and whose it is.
+// entityReading is a reading of an entity.
 type entityReading struct {
 	id      string
 	reading entity.Reading
 }
 
-// readings returns what all sensors measure now.
+// readings returns the current readings of all sensors.
 func (b *building) readings() []entityReading {
 	var out []entityReading
 	for _, r := range b.rooms {

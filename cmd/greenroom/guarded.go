@@ -25,8 +25,8 @@ const (
 	ofItsOwn       = -1
 )
 
-// startGuarded starts a server that encrypts and to which who comes must log in. Its
-// link logs in with tokens of principals that may report for the entities of a load.
+// startGuarded starts a server with TLS that requires a login. Its link logs in with tokens of
+// principals that may report for the entities of a load.
 func startGuarded(ctx context.Context, s scratch) (c *child, err error) {
 	cert, key, config, err := benchCertificate(s.dir)
 	if err != nil {
@@ -64,10 +64,10 @@ func startGuarded(ctx context.Context, s scratch) (c *child, err error) {
 	return c, nil
 }
 
-// benchDevices is what the connections of a load may report for.
+// benchDevices selects the entities that the connections of a load may report for.
 const benchDevices = `id like "bench-%"`
 
-// addPrincipal makes a principal, and gives it its token.
+// addPrincipal creates a principal, and sets p.Token to its token.
 func (c *child) addPrincipal(ctx context.Context, p *principalJSON) error {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -76,8 +76,8 @@ func (c *child) addPrincipal(ctx context.Context, p *principalJSON) error {
 	return c.client.do(ctx, http.MethodPost, "/v1/principals", "application/json", string(body), p)
 }
 
-// benchCertificate makes a certificate for this machine, in files of a directory, and what
-// clients need to trust it.
+// benchCertificate creates files with a certificate for this machine and its key in a directory,
+// and returns a TLS configuration for clients that trust it.
 func benchCertificate(dir string) (cert, key string, config *tls.Config, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/persist/sqlite"
 )
 
-// journalOptions are those of the commands about a journal.
+// journalOptions are the flags of the commands about a journal.
 type journalOptions struct {
 	dir, id, file string
 	after         uint64
@@ -43,7 +43,7 @@ program runs. Nothing is written to it.`,
 	return cmd
 }
 
-// open opens the journal that is meant.
+// open opens the journal named by the flags.
 func (o *journalOptions) open(ctx context.Context) (*sqlite.Journal, error) {
 	switch {
 	case o.dir == "":
@@ -54,7 +54,7 @@ func (o *journalOptions) open(ctx context.Context) (*sqlite.Journal, error) {
 	return sqlite.Open(ctx, o.dir, sqlite.Options{ReadOnly: true})
 }
 
-// command makes a command that reads the journal.
+// command makes cmd a command that reads the journal.
 func (o *journalOptions) command(cmd *cobra.Command, run func(ctx context.Context, j persist.Journal, out io.Writer) error) *cobra.Command {
 	cmd.Flags().StringVar(&o.dir, "journal", "", "directory of the journal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -94,7 +94,7 @@ func newJournalList() *cobra.Command {
 // errEnough ends a listing.
 var errEnough = errors.New("enough")
 
-// eachID calls f for the ids after one, in order, until it fails.
+// eachID calls f for the ids after after, in order, until it fails.
 func eachID(ctx context.Context, j persist.Journal, after string, f func(l *persist.Loaded) error) error {
 	const together = 64
 	for {
@@ -117,7 +117,7 @@ func eachID(ctx context.Context, j persist.Journal, after string, f func(l *pers
 	}
 }
 
-// summary is what there is of an id, on one line.
+// summary returns a line about an id.
 func summary(l *persist.Loaded) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\tnumber %d", l.ID, l.Last)
@@ -202,10 +202,10 @@ func eachEvent(ctx context.Context, j persist.Journal, id string, after uint64, 
 	}
 }
 
-// stamp is a time in milliseconds as people write it.
+// stamp formats a time in milliseconds since the epoch.
 func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// describePayload is a payload on one line.
+// describePayload returns a payload on one line.
 func describePayload(p *persist.Payload, intact bool) string {
 	text := readable(p.Data)
 	if p.Type != "" {
@@ -217,8 +217,7 @@ func describePayload(p *persist.Payload, intact bool) string {
 	return text
 }
 
-// readable returns data as text if it is some, of CBOR in its diagnostic notation, or else
-// in hexadecimal.
+// readable returns CBOR in diagnostic notation, text as it is, and other data in hexadecimal.
 func readable(data []byte) string {
 	if text, err := cbor.Diagnose(data); err == nil {
 		return text
@@ -252,7 +251,7 @@ with everything but its events, and then its events. Data is in base64.`,
 	return cmd
 }
 
-// The lines of an export.
+// Lines of an export.
 type (
 	payloadJSON struct {
 		Number uint64 `json:"number,omitempty"`

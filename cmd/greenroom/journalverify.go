@@ -25,7 +25,7 @@ once. The exit code is 1 if something is wrong.`,
 	})
 }
 
-// journalVerifier counts what a journal has and says what is wrong with it.
+// journalVerifier counts the contents of a journal, and prints what is wrong with it.
 type journalVerifier struct {
 	j   persist.Journal
 	out io.Writer
@@ -34,7 +34,7 @@ type journalVerifier struct {
 	ids, events, states, snapshots, messages, faults int
 }
 
-// fed is what the feeds have of an id.
+// fed is what the feeds contain for an id.
 type fed struct {
 	events int
 	last   uint64
@@ -45,7 +45,7 @@ func (v *journalVerifier) fault(format string, args ...any) {
 	fmt.Fprintf(v.out, format+"\n", args...)
 }
 
-// run reads the feeds first: what comes meanwhile is only in what is read after them.
+// run reads the feeds first: what is written meanwhile is then only in what is read later.
 func (v *journalVerifier) run(ctx context.Context) error {
 	for part := range persist.Parts {
 		if err := v.part(ctx, part); err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// latencies counts durations in buckets that grow by 2 %, from a microsecond up
-// to more than an hour. The zero value is ready. It is safe for concurrent use.
+// latencies counts durations in buckets that grow by 2 %, from a microsecond to more than an hour.
+// The zero value is ready to use. Methods may be called concurrently.
 type latencies struct {
 	mu     sync.Mutex
 	counts [1200]uint64
@@ -34,7 +34,7 @@ func (l *latencies) add(d time.Duration) {
 	l.most = max(l.most, d)
 }
 
-// quantile returns the upper bound of the bucket in which the quantile lies.
+// quantile returns the upper bound of the bucket that contains the quantile.
 func (l *latencies) quantile(q float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *latencies) quantile(q float64) time.Duration {
 	return l.most
 }
 
-// merge adds what other has counted. Nothing is added to other meanwhile.
+// merge adds the counts of other, which must not change meanwhile.
 func (l *latencies) merge(other *latencies) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *latencies) merge(other *latencies) {
 	l.most = max(l.most, other.most)
 }
 
-// max returns the longest.
+// max returns the longest duration.
 func (l *latencies) max() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

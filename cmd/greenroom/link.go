@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// link is how the connections of a load come to a broker.
+// link says how the connections of a load reach a broker.
 type link struct {
 	addr  string
-	tls   *tls.Config                             // nil for none
-	login func(index int) (name, password string) // of a connection; nil for none
+	tls   *tls.Config                             // nil: no TLS
+	login func(index int) (name, password string) // of a connection; nil: no login
 }
 
-// linkTo is a link to a broker that knows the token of who calls, if there is one.
+// linkTo returns a link to a broker that uses the caller's token, if there is one.
 func linkTo(addr string) link {
 	k := link{addr: addr}
 	if token := os.Getenv(tokenVariable); token != "" {
@@ -27,7 +27,7 @@ func linkTo(addr string) link {
 	return k
 }
 
-// dial connects, with TLS where there is some.
+// dial connects, with TLS if configured.
 func (k *link) dial(ctx context.Context) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	if k.tls == nil {
@@ -44,7 +44,7 @@ type hello struct {
 	will               []byte // at most 64 KiB
 }
 
-// helloOf is what a connection of a load says, by its number.
+// helloOf returns the CONNECT of a connection of a load.
 func (k *link) helloOf(id string, index int) hello {
 	h := hello{id: id}
 	if k.login != nil {

@@ -16,22 +16,22 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// loader is one connection of a bench run: the least of MQTT 3.1.1 that can
-// publish with QoS 1. The measuring program shares the machine with what it
-// measures, and a full client would take more of it than the server does.
+// loader is one connection of a benchmark: the minimum of MQTT 3.1.1 for publishing with QoS 1. The
+// benchmark shares the machine with the server that it measures, and a full client would use more
+// CPU than the server.
 //
-// One goroutine writes, one reads; packets are acknowledged in the order of their
-// ids, so that sent is a ring.
+// One goroutine writes, and one reads. Packets are acknowledged in the order of their ids, so sent
+// is a ring.
 type loader struct {
 	shared *benchRun
 	index  int
 	nc     net.Conn
 	out    *bufio.Writer
-	tokens chan struct{} // a place for each message in flight
-	sent   []time.Time   // of packet id n at n modulo its length; a token separates writer and reader
+	tokens chan struct{} // a semaphore for messages in flight
+	sent   []time.Time   // when packet n was sent, at n modulo the length; a token separates writer and reader
 	buf    []byte
-	count  int64        // of the messages sent
-	acked  atomic.Int64 // of those that are acknowledged, which are the first ones
+	count  int64        // messages sent
+	acked  atomic.Int64 // messages acknowledged, which are the first ones
 }
 
 const (
@@ -40,7 +40,7 @@ const (
 	mqttPublish   = 0x32 // QoS 1
 	mqttPuback    = 0x40
 	mqttSubscribe = 0x82
-	// benchDrain is how long the last acknowledgements may take.
+	// benchDrain bounds the wait for the last acknowledgements.
 	benchDrain = 30 * time.Second
 )
 
@@ -58,8 +58,7 @@ func newLoader(ctx context.Context, r *benchRun, index int) (*loader, error) {
 
 func (l *loader) close() { _ = l.nc.Close() }
 
-// run publishes until ctx ends or the messages are used up, then waits for the
-// acknowledgements.
+// run publishes until ctx ends or all messages are sent, and then waits for the acknowledgements.
 func (l *loader) run(ctx context.Context) error {
 	read := make(chan error, 1)
 	go func() { read <- l.readAcks() }()
@@ -67,14 +66,14 @@ func (l *loader) run(ctx context.Context) error {
 	if err == nil {
 		err = l.drain(read)
 	}
-	l.close() // which ends the reader; with TLS, the server may be the first to close the connection itself
+	l.close() // ends the reader; with TLS, the server may be the first to close the connection
 	if rerr := <-read; err == nil && !errors.Is(rerr, net.ErrClosed) && !errors.Is(rerr, io.EOF) {
 		err = fmt.Errorf("read acknowledgements: %w", rerr)
 	}
 	return err
 }
 
-// drain waits until nothing is in flight: until all places can be taken.
+// drain waits until nothing is in flight, by acquiring all tokens.
 func (l *loader) drain(read chan error) error {
 	timer := time.NewTimer(benchDrain)
 	defer timer.Stop()
@@ -98,7 +97,7 @@ func (l *loader) publishAll(ctx context.Context, read chan error) error {
 		}
 		select {
 		case l.tokens <- struct{}{}:
-		default: // what is buffered must be on its way before we wait
+		default: // flush before waiting
 			if err := l.out.Flush(); err != nil {
 				return err
 			}
@@ -119,7 +118,7 @@ func (l *loader) publishAll(ctx context.Context, read chan error) error {
 	return l.out.Flush()
 }
 
-// pace waits for the next message's turn when there is a rate.
+// pace waits for the next message's turn if there is a rate.
 func (l *loader) pace(ctx context.Context) error {
 	r := l.shared
 	if r.rate == 0 {
@@ -137,7 +136,7 @@ func (l *loader) pace(ctx context.Context) error {
 	return pause.For(ctx, wait)
 }
 
-// encode puts the next PUBLISH into buf.
+// encode writes the next PUBLISH into buf.
 func (l *loader) encode() {
 	topic, payload := l.shared.message(l)
 	b := l.buf[:0]
@@ -150,13 +149,13 @@ func (l *loader) encode() {
 	l.buf = b
 }
 
-// mine is how many entities a connection has.
+// mine returns how many entities a connection sends for.
 func (r *benchRun) mine(index int) int64 {
 	return int64((r.entities - index + r.connections - 1) / r.connections)
 }
 
-// share is how many messages a connection may send. Without a bound of its own the
-// quick ones would take those of the slow ones, and leave entities of these out.
+// share returns how many messages a connection may send. Without a bound per connection, fast ones
+// would take the messages of slow ones, whose entities would be left out.
 func (r *benchRun) share(index int) int64 {
 	if r.rounds == 0 {
 		return math.MaxInt64
@@ -164,24 +163,24 @@ func (r *benchRun) share(index int) int64 {
 	return r.rounds * r.mine(index)
 }
 
-// goRound makes a run of so many messages for each entity, however long it takes.
+// goRound makes the run send a number of messages for each entity, however long it takes.
 func (r *benchRun) goRound(times int64) {
 	r.rounds, r.messages, r.duration = times, times*int64(r.entities), benchMaxDuration
 }
 
-// entityOf is the number of the entity that the nth message of a connection is for:
-// the entities of a connection take turns.
+// entityOf returns the number of the entity of a connection's nth message: the entities of a
+// connection take turns.
 func (r *benchRun) entityOf(index int, n int64) int {
 	return index + int(n%r.mine(index))*r.connections
 }
 
-// topicOf is the topic of an entity by its number.
+// topicOf returns the topic of an entity.
 func topicOf(entity int) []byte {
 	topic := strconv.AppendInt([]byte("e/bench-"), int64(entity), 10)
 	return append(topic, "/telemetry"...)
 }
 
-// meterMessage is a message of three keys. Each has a time of its own.
+// meterMessage returns a message with three keys. Each message has its own time.
 func meterMessage(l *loader) (topic, payload []byte) {
 	r := l.shared
 	phase := float64(l.count%3600) / 3600 * 2 * math.Pi
@@ -192,7 +191,7 @@ func meterMessage(l *loader) (topic, payload []byte) {
 	return topicOf(r.entityOf(l.index, l.count)), append(payload, "}}"...)
 }
 
-// packetID is the id of the nth message: 1 to 65535, again and again.
+// packetID returns the id of the nth message: 1 to 65535, cyclically.
 func packetID(n int64) uint16 { return uint16(n%math.MaxUint16) + 1 }
 
 // readAcks reads acknowledgements until the connection ends.

@@ -1,5 +1,5 @@
-// Greenroom is a digital-twin server in one binary: an MQTT broker, live
-// entities, their durable history, an HTTP API and a dashboard.
+// Greenroom is a digital-twin server in one binary: an MQTT broker, live entities, their durable
+// history, an HTTP API and a dashboard.
 //
 //	greenroom serve --demo      look at it
 //	greenroom serve             use it
@@ -24,17 +24,17 @@ import (
 const (
 	exitFailed      = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // a second signal while shutting down
+	exitInterrupted = 130 // a second signal during the shutdown
 )
 
-// errUsage marks what the person who typed the command can put right.
+// errUsage marks errors that the user can correct on the command line.
 var errUsage = errors.New("usage")
 
 func main() {
 	os.Exit(run(interrupted(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main with its surroundings passed in.
+// run is main with its environment as arguments.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -70,8 +70,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// interrupted returns a context that the first SIGINT or SIGTERM ends, so that
-// the work is finished in order. The second one ends the process.
+// interrupted returns a context that the first SIGINT or SIGTERM cancels, for an orderly shutdown.
+// The second one ends the process.
 func interrupted() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -93,7 +93,7 @@ type usageError struct{ error }
 
 func (e *usageError) Unwrap() []error { return []error{e.error, errUsage} }
 
-// usageArgs makes the complaints of cobra about arguments usage errors.
+// usageArgs turns cobra's errors about arguments into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -103,8 +103,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// oneLine puts an error on one line. Joined errors have several, and those with the same
-// cause, such as a signal that ends the work and its cleanup, have the same line twice.
+// oneLine returns an error on one line. Joined errors have several lines, and those with the same
+// cause, such as a signal that ends the work and its cleanup, contain the same line twice.
 func oneLine(err error) string {
 	return strings.Join(slices.Compact(strings.Split(strings.TrimSpace(err.Error()), "\n")), "; ")
 }

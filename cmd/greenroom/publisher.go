@@ -16,19 +16,19 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	// reconnectTimeout is how long a lost connection may be gone.
+	// reconnectTimeout bounds how long a lost connection may be down.
 	reconnectTimeout = 30 * time.Second
 	keepAliveSeconds = 30
 )
 
-// message is what is published.
+// message is a message to publish.
 type message struct {
 	topic            string
 	payload          []byte
-	readings, values int // in it
+	readings, values int // contained in payload
 }
 
-// refusedError is the negative answer of a broker.
+// refusedError is a broker's refusal of a message.
 type refusedError struct {
 	topic, reason string
 	code          byte
@@ -38,15 +38,15 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("the broker refused a message to %s with the code 0x%02x: %s", e.topic, e.code, e.reason)
 }
 
-// publisher is one MQTT 5 connection that comes back when it is lost. Its
-// methods are safe for concurrent use.
+// publisher is an MQTT 5 connection that reconnects when it is lost. Its methods may be called
+// concurrently.
 type publisher struct {
 	cm *autopaho.ConnectionManager
 }
 
 // dial connects to the broker at host:port.
 func dial(ctx context.Context, addr string) (*publisher, error) {
-	// autopaho tries forever and keeps the reason to itself; a probe has it.
+	// autopaho retries forever without reporting an error; a probe returns it.
 	dialer := net.Dialer{Timeout: dialTimeout}
 	probe, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -61,7 +61,7 @@ func dial(ctx context.Context, addr string) (*publisher, error) {
 		ReconnectBackoff:              autopaho.NewExponentialBackoff(50*time.Millisecond, 2*time.Second, 100*time.Millisecond, 2),
 		ConnectTimeout:                dialTimeout,
 		OnConnectError:                func(err error) { refused.Store(&err) },
-		ConnectPassword:               []byte(os.Getenv(tokenVariable)), // none where there is no token
+		ConnectPassword:               []byte(os.Getenv(tokenVariable)), // empty if there is no token
 		ClientConfig:                  paho.ClientConfig{ClientID: fmt.Sprintf("greenroom-%016x", rand.Uint64()), PacketTimeout: reconnectTimeout},
 	})
 	if err != nil {
@@ -78,10 +78,9 @@ func dial(ctx context.Context, addr string) (*publisher, error) {
 	return &publisher{cm: cm}, nil
 }
 
-// publish publishes with QoS 1 and returns when the message is acknowledged. A
-// message whose connection was lost is sent again, which a reading does not mind.
-// It fails with *refusedError, the cause of ctx, or when the connection does not
-// come back.
+// publish publishes with QoS 1, and returns when the message is acknowledged. If the connection is
+// lost, it sends the message again, which is harmless for a reading. It fails with a *refusedError,
+// the cause of ctx, or when the connection cannot be restored.
 func (p *publisher) publish(ctx context.Context, m *message) error {
 	for {
 		resp, err := p.cm.Publish(ctx, &paho.Publish{QoS: 1, Topic: m.topic, Payload: m.payload})
@@ -113,5 +112,5 @@ func (p *publisher) publish(ctx context.Context, m *message) error {
 func (p *publisher) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = p.cm.Disconnect(ctx) // all that counts has been acknowledged
+	_ = p.cm.Disconnect(ctx) // everything has been acknowledged
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// maxShuffled bounds what --shuffle keeps in memory.
+// maxShuffled bounds the rows that --shuffle keeps in memory.
 const maxShuffled = 5_000_000
 
 // shownErrors is how many bad rows are reported in full.
@@ -206,7 +206,7 @@ func (p *pacer) wait(ctx context.Context, ts int64) error {
 	return pause.For(ctx, time.Until(p.began.Add(due)))
 }
 
-// badRows reports rows that cannot be read.
+// badRows reports rows that cannot be parsed.
 type badRows struct {
 	out  io.Writer
 	file string
@@ -222,7 +222,7 @@ func (b *badRows) add(err error) {
 	}
 }
 
-// rows iterates over the rows, reporting the bad ones. An error ends it.
+// rows iterates over the rows, and reports bad ones. It stops at an error.
 func (t *table) rows(bad *badRows) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		for {
@@ -242,7 +242,7 @@ func (t *table) rows(bad *badRows) iter.Seq2[row, error] {
 	}
 }
 
-// shuffled reads all rows and returns them in the order of the seed.
+// shuffled reads all rows, and returns them in an order determined by the seed.
 func shuffled(rows iter.Seq2[row, error], seed int64) (iter.Seq2[row, error], error) {
 	var all []row
 	for r, err := range rows {
@@ -264,7 +264,7 @@ func shuffled(rows iter.Seq2[row, error], seed int64) (iter.Seq2[row, error], er
 	}, nil
 }
 
-// rowMessages makes the messages of a row: one, or one for each column.
+// rowMessages returns the messages of a row: one, or one for each column.
 func rowMessages(id string, perColumn bool, r *row) []*message {
 	if !perColumn {
 		return []*message{newMessage(id, entity.Reading{TS: r.ts, Values: r.samples})}
@@ -276,7 +276,7 @@ func rowMessages(id string, perColumn bool, r *row) []*message {
 	return list
 }
 
-// newMessage makes the message that carries readings of an entity.
+// newMessage returns a message with readings of an entity.
 func newMessage(id string, readings ...entity.Reading) *message {
 	type reading struct {
 		TS     int64                  `json:"ts"`
@@ -291,7 +291,7 @@ func newMessage(id string, readings ...entity.Reading) *message {
 		}
 		m.values += len(r.Values)
 	}
-	m.payload, _ = json.Marshal(list) // values are JSON
+	m.payload, _ = json.Marshal(list) // values can be marshaled
 	if len(list) == 1 {
 		m.payload = m.payload[1 : len(m.payload)-1] // without the array
 	}
@@ -300,8 +300,8 @@ func newMessage(id string, readings ...entity.Reading) *message {
 
 var laneSeed = maphash.MakeSeed()
 
-// lane spreads messages over lanes. What is the same goes the same way, so
-// that of two readings with one time the later in the file also arrives later.
+// lane distributes messages over lanes. Messages with the same topic and time use the same lane, so
+// that of two such readings the later one in the file also arrives later.
 func lane(m *message, lanes int) int {
 	cut := len(m.payload)
 	if i := strings.IndexByte(string(m.payload), ','); i > 0 {

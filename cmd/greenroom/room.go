@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// room is a room with people in it and sensors on its walls.
+// room simulates a room with people in it and sensors on its walls.
 type room struct {
 	name  string
 	seats int
@@ -19,16 +19,16 @@ type room struct {
 	temperature, humidity, co2 float64
 	light, cloud               float64
 	mode                       string
-	untilOccupancy, untilDoor  float64 // minutes to the next change
+	untilOccupancy, untilDoor  float64 // minutes until the next change
 }
 
 const (
 	outdoorCO2  = 420.0 // ppm
-	co2Person   = 2.4   // ppm a minute and person in a room of this size
-	airChange   = 0.012 // a minute, with the door closed
+	co2Person   = 2.4   // ppm per minute and person, in a room of this size
+	airChange   = 0.012 // per minute, with the door closed
 	airDoor     = 0.05  // with the door open
 	lampLight   = 380.0 // lux
-	sunLight    = 420.0 // lux at noon under a clear sky
+	sunLight    = 420.0 // lux at noon, with a clear sky
 	nightTarget = 17.5  // °C
 	dayTarget   = 21.0
 )
@@ -37,7 +37,7 @@ func newRoom(name string, seats int, rng *rand.Rand) *room {
 	return &room{name: name, seats: seats, rng: rng, temperature: 19, humidity: 42, co2: outdoorCO2 + 30, mode: "night"}
 }
 
-// advance lets some minutes pass. Hour is the hour of the day, 0 to 24.
+// advance advances the simulation by some minutes. hour is the hour of the day, 0 to 24.
 func (r *room) advance(hour, minutes float64) {
 	r.mode = modeAt(hour)
 	r.moveDoorAndPeople(minutes)
@@ -76,7 +76,7 @@ func modeAt(hour float64) string {
 	}
 }
 
-// wanted is how full the room is meant to be, as a part of its seats.
+// wanted returns the intended occupancy, as a fraction of the seats.
 func (r *room) wanted() float64 {
 	switch r.mode {
 	case "working":
@@ -88,8 +88,7 @@ func (r *room) wanted() float64 {
 	}
 }
 
-// moveDoorAndPeople lets people come and go one by one, in the mean every
-// quarter of an hour.
+// moveDoorAndPeople moves people in and out one by one, on average every quarter of an hour.
 func (r *room) moveDoorAndPeople(minutes float64) {
 	if r.untilDoor -= minutes; r.doorOpen && r.untilDoor <= 0 {
 		r.doorOpen = false
@@ -110,7 +109,7 @@ func (r *room) moveDoorAndPeople(minutes float64) {
 	r.doorOpen, r.untilDoor = true, 4+6*r.rng.ExpFloat64() // they leave it open for a while
 }
 
-// appendReadings measures: the sensors of the room, and the room as a whole.
+// appendReadings appends the readings of the room's sensors, and those of the room as a whole.
 func (r *room) appendReadings(dst []entityReading, ts int64) []entityReading {
 	noisy := func(value, deviation, unit float64) float64 {
 		return math.Round((value+r.rng.NormFloat64()*deviation)/unit) * unit

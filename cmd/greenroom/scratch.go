@@ -14,18 +14,18 @@ import (
 	"github.com/greenroom-go/greenroom/entity/postgres"
 )
 
-// scratch is where servers of a command's own keep their data: a new directory, or
-// a new schema of a database.
+// scratch is a place for the data of servers that a command starts: a new directory, or a new
+// schema of a database.
 type scratch struct {
-	name   string   // for people
+	name   string   // for messages
 	store  string   // its address, with the password
 	dir    string   // "" for a schema
 	args   []string // of serve
-	env    []string // for what the command line should not show
+	env    []string // for secrets, which the command line would reveal
 	remove func() error
 }
 
-// newScratch makes one: in the database at store, or below the directory data.
+// newScratch creates a scratch: in the database at store, or below the directory data.
 func newScratch(data, store, what string) (scratch, error) {
 	if store != "" {
 		return schemaScratch(store, fmt.Sprintf("greenroom_%s_%016x", what, rand.Uint64()))
@@ -37,15 +37,15 @@ func newScratch(data, store, what string) (scratch, error) {
 	return scratch{name: dir, store: dir, dir: dir, args: []string{"--data", dir}, remove: func() error { return os.RemoveAll(dir) }}, nil
 }
 
-// dropPatience is how long the end of a schema may take: the server may need a
-// moment to notice that a client was killed.
+// dropPatience bounds dropping a schema: the database may need a moment to notice that a client was
+// killed.
 const dropPatience = time.Minute
 
-// schemaScratch is a schema, which the first server makes.
+// schemaScratch returns a schema, which the first server creates.
 func schemaScratch(store, schema string) (scratch, error) {
 	u, err := url.Parse(store)
 	if err != nil {
-		return scratch{}, errors.New("--store must be of the form postgres://user@host/database") // without it: it may have a password
+		return scratch{}, errors.New("--store must be of the form postgres://user@host/database") // the error is omitted, because it may contain a password
 	}
 	q := u.Query()
 	q.Set("search_path", schema)

@@ -11,22 +11,20 @@ import (
 	"time"
 )
 
-// inFlight is how many messages of a connection may wait for their
-// acknowledgement.
+// inFlight is how many messages of a connection may be unacknowledged.
 const inFlight = 256
 
-// laneBuffer lets the other lanes go on while one waits for an acknowledgement.
+// laneBuffer lets other lanes proceed while one waits for an acknowledgement.
 const laneBuffer = 16
 
-// sender publishes messages over some connections, many at a time, and counts
-// the acknowledgements.
+// sender publishes messages over several connections concurrently, and counts the acknowledgements.
 type sender struct {
 	ctx    context.Context //nolint:containedctx // the sender's own life: it ends with the first error
 	cancel context.CancelCauseFunc
 	lanes  []chan *message
 	conns  []*publisher
 	wg     sync.WaitGroup
-	done   sync.WaitGroup // progress
+	done   sync.WaitGroup // the goroutine that shows progress
 
 	began                                    time.Time
 	took                                     time.Duration
@@ -36,7 +34,7 @@ type sender struct {
 	stderr                                   io.Writer
 }
 
-// newSender connects. Progress is shown on stderr.
+// newSender connects. It shows progress on stderr.
 func newSender(ctx context.Context, addr string, connections int, stderr io.Writer) (*sender, error) {
 	s := &sender{stderr: stderr}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -50,7 +48,7 @@ func newSender(ctx context.Context, addr string, connections int, stderr io.Writ
 	}
 	s.began = time.Now()
 	for _, p := range s.conns {
-		for range inFlight { // a lane each, so that what is in one keeps its order
+		for range inFlight { // one for each lane, so that the messages of a lane keep their order
 			lane := make(chan *message, laneBuffer)
 			s.lanes = append(s.lanes, lane)
 			s.wg.Go(func() { s.work(p, lane) })
@@ -75,12 +73,12 @@ func (s *sender) work(p *publisher, lane <-chan *message) {
 			s.refused.Add(1)
 			s.firstRefusal.CompareAndSwap(nil, refused)
 		default:
-			s.cancel(err) // the others end, too
+			s.cancel(err) // ends the others too
 		}
 	}
 }
 
-// send gives a message to its connection, waiting until it is its turn.
+// send passes a message to its lane, and waits for room.
 func (s *sender) send(m *message) error {
 	select {
 	case s.lanes[lane(m, len(s.lanes))] <- m:
@@ -91,8 +89,8 @@ func (s *sender) send(m *message) error {
 	}
 }
 
-// finish waits for all acknowledgements and disconnects. The error is the first
-// refusal, if any; send has returned any other.
+// finish waits for all acknowledgements and disconnects. Its error is the first refusal, if any;
+// send has returned any other error.
 func (s *sender) finish() error {
 	for _, lane := range s.lanes {
 		close(lane)
@@ -111,7 +109,7 @@ func (s *sender) finish() error {
 	return err
 }
 
-// report says what was acknowledged.
+// report returns a summary of what was acknowledged.
 func (s *sender) report() string {
 	n := s.messages.Load()
 	return fmt.Sprintf("%d messages acknowledged (%d readings, %d values), %d refused, in %v: %.0f messages/s, acknowledged after p50 %v, p99 %v",
@@ -121,8 +119,7 @@ func (s *sender) report() string {
 
 func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
-// progress shows how it goes: in place on a terminal, a line every ten seconds
-// elsewhere.
+// progress shows the progress: in place on a terminal, and otherwise as a line every ten seconds.
 func (s *sender) progress() {
 	every, before, after := 10*time.Second, "", "\n"
 	if isTerminal(s.stderr) {

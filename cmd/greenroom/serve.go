@@ -27,12 +27,12 @@ type serveOptions struct {
 
 	tls      server.TLS
 	oidc     server.OIDC
-	secret   string // a file
+	secret   string // name of a file
 	hosts    []string
 	proxies  []string
 	insecure bool
 	newAdmin bool
-	check    bool // only check
+	check    bool // only check the configuration
 
 	hot, window int64 // MiB
 	idleAfter   time.Duration
@@ -42,10 +42,10 @@ type serveOptions struct {
 	timeout, grace time.Duration // of presences
 }
 
-// maxMiB is far beyond any machine, and its bytes are still an int64.
+// maxMiB is beyond any machine, while its bytes still fit into an int64.
 const maxMiB = 1 << 30
 
-// entities sets up the entity runtime.
+// entities returns the configuration of the entity runtime.
 func (o *serveOptions) entities() (c entity.Config, err error) {
 	for name, mib := range map[string]int64{"hot-mib": o.hot, "window-mib": o.window} {
 		if mib < 1 || mib > maxMiB {
@@ -72,7 +72,7 @@ func (o *serveOptions) entities() (c entity.Config, err error) {
 	return c, nil
 }
 
-// socket returns where the console is served, "" for nowhere.
+// socket returns the path of the console's socket, "" for none.
 func (o *serveOptions) socket() string {
 	switch o.console {
 	case "off":
@@ -84,7 +84,7 @@ func (o *serveOptions) socket() string {
 	}
 }
 
-// orNone makes 0 the negative duration that a Config of package entity takes for none.
+// orNone turns 0 into the negative duration that means none in a Config of package entity.
 func orNone(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -92,7 +92,7 @@ func orNone(d time.Duration) time.Duration {
 	return d
 }
 
-// provider checks what people log in by, and reads its secret.
+// provider checks the options of the OpenID Connect provider, and reads its secret.
 func (o *serveOptions) provider() error {
 	if !o.oidc.Enabled() {
 		return nil
@@ -203,7 +203,7 @@ second signal stops it at once.`,
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
 	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make another admin and print its token, if the others are lost")
 	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
-	_ = cmd.Flags().MarkHidden(checkFlag) // it is there
+	_ = cmd.Flags().MarkHidden(checkFlag) // the flag exists
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
@@ -254,14 +254,14 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	} else if o.insecure && !o.tls.Enabled() {
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; everyone on the way can read the tokens of others")
 	}
-	// Under systemd, the service has started only now. Elsewhere nobody is told.
+	// Under systemd, the service counts as started only now.
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 		log.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the server is ready", slog.Any("error", err))
 	}
 	if !o.demo {
 		return s.Run(ctx)
 	}
-	// The demo ends before the server does, so that it does not appear to fail.
+	// The demo ends before the server does, so that it does not seem to fail.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	ran := make(chan error, 1)
@@ -271,7 +271,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	demo := make(chan error, 1)
 	go func() { demo <- serveDemo(demoing, s.MQTTAddr(), s.HTTPAddr()) }()
 	select {
-	case err = <-ran: // it failed, and the demo does with it
+	case err = <-ran: // it failed, and so will the demo
 		return err
 	case err = <-demo:
 		if ctx.Err() != nil { // it was stopped

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// shape is a load whose figures can be compared with what others have published;
-// the ids are those of the design.
+// shape is a load whose figures can be compared with published ones; the ids are those of the
+// design.
 type shape struct {
 	name, id, about string
 	run             func(ctx context.Context, s *suite) error
@@ -37,7 +37,7 @@ var shapes = []shape{
 	{"commands", "L17", "commands that are queued, and that devices answer", runCommands},
 }
 
-// shapeNames lists what --shape can be.
+// shapeNames returns the permitted values of --shape.
 func shapeNames() string {
 	names := make([]string, len(shapes))
 	for i := range shapes {
@@ -46,7 +46,7 @@ func shapeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// runShapes runs some shapes, each on a server and a directory of its own.
+// runShapes runs shapes, each on its own server and directory.
 func runShapes(ctx context.Context, o benchOptions, stdout io.Writer) error {
 	names := strings.Split(o.shape, ",")
 	if o.shape == "all" {
@@ -79,20 +79,20 @@ func runShape(ctx context.Context, sh *shape, o benchOptions, stdout io.Writer) 
 	if s.child, err = startChild(ctx, place); err != nil {
 		return err
 	}
-	defer func() { _ = s.child.kill() }() // it may be gone already
+	defer func() { _ = s.child.kill() }() // it may have ended already
 	return sh.run(ctx, s)
 }
 
-// suite is the server under load and what is measured of it.
+// suite is the server under load, with its measurements.
 type suite struct {
 	options benchOptions
 	stdout  io.Writer
 	place   scratch
 	child   *child
-	err     error // the first of publish and workers, which do nothing after it
+	err     error // the first error of publish and workers, which then do nothing more
 }
 
-// entities is --entities, or what the shape takes without it.
+// entities returns --entities, or if that is not set the shape's default.
 func (s *suite) entities(otherwise int) int {
 	if s.options.entitiesSet {
 		return s.options.entities
@@ -100,27 +100,27 @@ func (s *suite) entities(otherwise int) int {
 	return otherwise
 }
 
-// publisher returns a run over MQTT: so many values are in each message.
+// publisher returns a run over MQTT.
 func (s *suite) publisher(name string, entities int, message func(*loader) (topic, payload []byte)) *benchRun {
 	o := s.options
 	o.entities, o.connections = entities, min(o.connections, entities)
 	return &benchRun{benchOptions: o, link: s.child.link, name: name, message: message}
 }
 
-// measured is what the server did and used while something ran.
+// measured contains what the server did and used during a measurement.
 type measured struct {
 	what     string
 	took     time.Duration
 	messages int64
-	others   int64 // messages that the server took beside these
+	others   int64 // other messages that the server accepted meanwhile
 	values   float64
 	latency  *latencies
-	figures  figures // after
+	figures  figures // at the end
 	cpu      float64 // seconds
-	disk     int64   // more bytes than before
+	disk     int64   // increase in bytes
 }
 
-// figures reads what the server has done and used, unless something has failed.
+// figures reads the server's figures, unless an error has occurred.
 func (s *suite) figures(ctx context.Context) (figures, error) {
 	if s.err != nil {
 		return figures{}, s.err
@@ -128,7 +128,7 @@ func (s *suite) figures(ctx context.Context) (figures, error) {
 	return s.child.figures(ctx)
 }
 
-// measure runs something and reads what the server used for it.
+// measure calls run, and measures what the server used meanwhile.
 func (s *suite) measure(ctx context.Context, what string, latency *latencies, run func() (messages int64, err error)) (m measured, err error) {
 	before, err := s.figures(ctx)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *suite) print(m *measured, more string) {
 	fmt.Fprintln(s.stdout)
 }
 
-// publish runs a publisher and prints what came of it.
+// publish runs a publisher, and prints the result.
 func (s *suite) publish(ctx context.Context, what string, r *benchRun) {
 	m, err := s.measure(ctx, what, &r.latency, func() (int64, error) {
 		err := r.run(ctx)
@@ -177,12 +177,11 @@ func (s *suite) publish(ctx context.Context, what string, r *benchRun) {
 	}
 }
 
-// lossSample is how many entities are looked at after a kill.
+// lossSample is how many entities are checked after a kill.
 const lossSample = 200
 
-// loss kills the server, starts it again, and counts what of the acknowledged
-// messages of a run is not there, in a sample of its entities. Each message of the
-// run has a time of its own.
+// loss kills the server, restarts it, and counts the acknowledged messages of a run that are
+// missing, for a sample of its entities. Each message of the run must have its own time.
 func (s *suite) loss(ctx context.Context, r *benchRun, key string) error {
 	if err := cmp.Or(s.err, s.child.kill()); err != nil {
 		return err

@@ -12,36 +12,36 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// besideRounds is how often each load is measured. They take turns, so that what else the
-// machine does meanwhile hits all of them.
+// besideRounds is how often each load is measured. The loads take turns, so that other activity on
+// the machine affects them all.
 const besideRounds = 3
 
-// othersRate is how many messages a second the others send together.
+// othersRate is how many messages per second the others send together.
 const othersRate = 5000
 
-// nuisance is what the others are measured beside.
+// nuisance is a load beside which the others are measured.
 type nuisance struct {
 	name string
-	unit string // of what it counts
-	// run goes on until ctx ends. It returns how often it did what it does, how long that took
-	// each time, nil if that says nothing, and what went wrong with the load itself.
+	unit string // of its count
+	// run continues until ctx ends. It returns how many operations it has made, their latencies, or
+	// nil if those mean nothing, and an error of the load itself.
 	run func(ctx context.Context, at *child) (n int64, latency *latencies, err error)
 }
 
-// besideLoad is one of the loads that take turns, with what all its rounds measured.
+// besideLoad is one of the loads that take turns, with the measurements of all its rounds.
 type besideLoad struct {
 	measured
-	at        *child          // where the nuisance is, nil for none
-	p99       []time.Duration // of the others, round by round
+	at        *child          // the server of the nuisance; nil for none
+	p99       []time.Duration // of the others, for each round
 	did       int64           // by the nuisance
 	nuisances latencies
-	beside    time.Duration // in this time
-	peak      float64       // the most memory of the server of the others, bytes
+	beside    time.Duration // the duration of did
+	peak      float64       // the most memory of the others' server, in bytes
 }
 
-// beside measures the others beside nuisances. As a nuisance itself takes a part of the
-// machine, it is put on another server as well, which shows what two servers that share nothing
-// else take from one another.
+// beside measures the others beside nuisances. Since a nuisance itself uses a part of the machine,
+// it is also run on another server, which shows how two servers affect each other that share
+// nothing else.
 func (s *suite) beside(ctx context.Context, start func(context.Context, scratch) (*child, error), nuisances ...nuisance) (err error) {
 	entities := s.entities(100_000)
 	register := s.publisher("register", entities, meterMessage)
@@ -80,7 +80,7 @@ func (s *suite) beside(ctx context.Context, start func(context.Context, scratch)
 	return nil
 }
 
-// printBeside prints what a nuisance did to the others, compared with none.
+// printBeside prints the effect of a nuisance on the others, compared with none.
 func (s *suite) printBeside(l, alone *besideLoad, n *nuisance) {
 	if l.at == nil {
 		s.print(&l.measured, "")
@@ -146,20 +146,20 @@ func (s *suite) besideRound(ctx context.Context, l *besideLoad, n *nuisance, ent
 	return nil
 }
 
-// peakEvery is how often memory is looked at.
+// peakEvery is how often the memory is read.
 const peakEvery = 250 * time.Millisecond
 
-// peak returns the most memory that a server has until ctx ends, in bytes.
+// peak returns the most memory that a server uses until ctx ends, in bytes.
 func (c *child) peak(ctx context.Context) (most float64) {
 	for pause.For(ctx, peakEvery) == nil {
-		if f, err := c.figures(ctx); err == nil { // it may be too busy to say
+		if f, err := c.figures(ctx); err == nil { // it may be too busy to answer
 			most = max(most, f.rss)
 		}
 	}
 	return most
 }
 
-// others is a load that some of the entities have more of than others.
+// others returns a load that is distributed unevenly over the entities.
 func (s *suite) others(entities int) *benchRun {
 	zipf := make([]*rand.Zipf, s.options.connections)
 	for i := range zipf {
@@ -177,7 +177,7 @@ func newBesideLoad(what string, at *child) *besideLoad {
 	return &besideLoad{measured: measured{what: what, latency: &latencies{}}, at: at}
 }
 
-// add adds a round.
+// add adds the measurements of a round.
 func (l *besideLoad) add(m *measured, latency *latencies) {
 	l.latency.merge(latency)
 	l.p99 = append(l.p99, latency.quantile(0.99))
@@ -189,7 +189,7 @@ func (l *besideLoad) add(m *measured, latency *latencies) {
 	l.figures = m.figures
 }
 
-// floodRate is how many messages a second go to the flooded entity.
+// floodRate is how many messages per second are sent to the flooded entity.
 const floodRate = 10_000
 
 // runSkew measures the others while one entity is flooded.
@@ -198,7 +198,7 @@ func runSkew(ctx context.Context, s *suite) error {
 	return s.beside(ctx, plain, nuisance{"a flooded entity", "messages", s.flood})
 }
 
-// flood sends to one entity.
+// flood sends messages to one entity.
 func (s *suite) flood(ctx context.Context, at *child) (int64, *latencies, error) {
 	r := s.publisher("flood", 1, func(l *loader) (topic, payload []byte) {
 		_, payload = meterMessage(l)

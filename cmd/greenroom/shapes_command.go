@@ -10,15 +10,14 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// commandTakers is how many devices answer commands, and commandWorkers how many clients send
-// them.
+// commandTakers is how many devices answer commands, and commandWorkers how many clients send them.
 const (
 	commandTakers  = 100
 	commandWorkers = 64
 )
 
-// runCommands sends commands over HTTP: first to devices that are away, where each is queued, then
-// to ones that answer over MQTT, until the end of each.
+// runCommands sends commands over HTTP: first to disconnected devices, for which they are queued,
+// and then to devices that answer over MQTT, waiting for the answers.
 func runCommands(ctx context.Context, s *suite) error {
 	entities := s.entities(10_000)
 	takers := min(commandTakers, entities/2)
@@ -55,7 +54,7 @@ func runCommands(ctx context.Context, s *suite) error {
 	return s.err
 }
 
-// takeCommands is a device that answers each command, until stop is called.
+// takeCommands connects a device that answers each command, until stop is called.
 func takeCommands(ctx context.Context, addr, id string) (stop func(), err error) {
 	p, err := dial(ctx, addr)
 	if err != nil {
@@ -70,7 +69,8 @@ func takeCommands(ctx context.Context, addr, id string) (stop func(), err error)
 		if err != nil {
 			return true, err
 		}
-		// Not here: what is received waits for this function, the acknowledgement of the answer as well.
+		// Queued, because this function blocks the receiving of packets, including the
+		// acknowledgement of the answer.
 		return true, p.cm.PublishViaQueue(ctx, &autopaho.QueuePublish{Publish: &paho.Publish{QoS: 1, Topic: "e/" + id + "/answers", Payload: answer}})
 	})
 	_, err = p.cm.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "e/" + id + "/commands", QoS: 1}}})

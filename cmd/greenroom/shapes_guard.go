@@ -12,15 +12,15 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// What the shape secure does besides publishing: idle connections, and devices that connect
-// again and again by name and password.
+// Parameters of the shape secure besides publishing: idle connections, and devices that keep
+// connecting with name and password.
 const (
 	idleConnections  = 10_000
 	idleWorkers      = 32
-	idleSettle       = 3 * time.Second // until what connecting took is given back
+	idleSettle       = 3 * time.Second // until the memory for connecting is released
 	connectRate      = 1000
 	connectWorkers   = 64
-	connectPasswords = 200 // at most; no more than entities
+	connectPasswords = 200 // at most; and no more than entities
 )
 
 // runSecure compares a server with TLS and credentials with one without.
@@ -34,7 +34,7 @@ func runSecure(ctx context.Context, s *suite) (err error) {
 	if g.child, err = startGuarded(ctx, place); err != nil {
 		return err
 	}
-	defer func() { _ = g.child.kill() }() // it may be gone already
+	defer func() { _ = g.child.kill() }() // it may have ended already
 	if err := secureIngest(ctx, s, g); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runSecure(ctx context.Context, s *suite) (err error) {
 	}})
 }
 
-// secureIngest compares how many messages both take, in turns.
+// secureIngest compares how many messages both servers accept, in turns.
 func secureIngest(ctx context.Context, s, g *suite) error {
 	var plain, guarded float64
 	for range besideRounds {
@@ -82,7 +82,7 @@ func secureIngest(ctx context.Context, s, g *suite) error {
 	return nil
 }
 
-// idle holds connections that say nothing, and prints what they cost.
+// idle holds idle connections, and prints their cost.
 func (s *suite) idle(ctx context.Context, what string) error {
 	n := min(idleConnections, s.entities(idleConnections))
 	before, err := s.child.figures(ctx)
@@ -125,7 +125,7 @@ func (s *suite) idle(ctx context.Context, what string) error {
 	return nil
 }
 
-// addPasswords makes principals that log in by name and password.
+// addPasswords creates principals that log in with name and password.
 func (c *child) addPasswords(ctx context.Context, n int) error {
 	for i := range n {
 		name, password := byPassword(i)
@@ -141,8 +141,8 @@ func byPassword(i int) (name, password string) {
 	return fmt.Sprintf("pw-%d", i), fmt.Sprintf("password of %d", i)
 }
 
-// connectByPassword connects, logs in by one of some names and hangs up. The first login of each
-// name costs the server an argon2id; later ones are known again.
+// connectByPassword connects, logs in with one of several names, and disconnects. The first login
+// of each name costs the server an argon2id; later ones are recognized.
 func connectByPassword(ctx context.Context, at *child, logins int) (int64, *latencies, error) {
 	k := at.link
 	k.login = func(i int) (name, password string) { return byPassword(i % logins) }
@@ -160,8 +160,8 @@ func connectByPassword(ctx context.Context, at *child, logins int) (int64, *late
 	return n, latency, err
 }
 
-// paced calls a function so many times a second in all, from some goroutines, until ctx ends
-// or a call fails. It returns how often.
+// paced calls f at a total rate per second, from several goroutines, until ctx ends or a call
+// fails. It returns the number of calls.
 func paced(ctx context.Context, rate float64, workers int, f func(i int) error) (n int64, err error) {
 	began := time.Now()
 	counts, errs := make([]int64, workers), make([]error, workers)
@@ -178,7 +178,7 @@ func paced(ctx context.Context, rate float64, workers int, f func(i int) error) 
 				}
 				counts[w]++
 			}
-			if ctx.Err() != nil { // it broke off what was under way
+			if ctx.Err() != nil { // it was interrupted
 				errs[w] = nil
 			}
 		})

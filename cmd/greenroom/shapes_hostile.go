@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// How hard clients are that mean no good, or are broken.
+// Parameters of malicious or broken clients.
 const (
 	strangerRate    = 10_000
 	strangerWorkers = 64
@@ -20,7 +20,7 @@ const (
 	silentRate      = 2000
 	askers          = 8
 	askerRate       = 100 // of connections
-	askFilters      = 50  // a SUBSCRIBE
+	askFilters      = 50  // per SUBSCRIBE
 	willRate        = 200
 	willBytes       = 60 << 10
 	deafMost        = 10
@@ -28,8 +28,8 @@ const (
 	gushReadings    = 1000 // a message
 )
 
-// runHostile measures the others beside clients that cost as much as they can, on a server with
-// TLS and credentials.
+// runHostile measures the others beside clients that are as expensive as they can be, on a server
+// with TLS and credentials.
 func runHostile(ctx context.Context, s *suite) (err error) {
 	if err := s.child.kill(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func runHostile(ctx context.Context, s *suite) (err error) {
 	)
 }
 
-// strangers connect without credentials and with wrong ones.
+// strangers connects without credentials, and with wrong ones.
 func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
 	n, err := paced(ctx, strangerRate, strangerWorkers, func(i int) error {
 		h := hello{id: fmt.Sprintf("stranger-%d", i)}
@@ -56,7 +56,7 @@ func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
 		}
 		nc, err := at.link.dial(ctx)
 		if err != nil {
-			return nil // the server may turn them away as it likes
+			return nil // the server may refuse them
 		}
 		defer nc.Close()
 		if code, _, err := h.say(nc); err == nil && code == 0 {
@@ -67,8 +67,8 @@ func strangers(ctx context.Context, at *child) (int64, *latencies, error) {
 	return n, nil, err
 }
 
-// silent opens connections that say nothing, or only the beginning of something, and holds them
-// for as long as the server lets it, some at once at most.
+// silent opens connections that send nothing, or only the beginning of a packet, and holds them
+// until the server closes them, at most silentMost at a time.
 func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 	held := make(chan struct{}, silentMost)
 	n, err := paced(ctx, silentRate, 1, func(i int) error {
@@ -84,11 +84,11 @@ func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 			return nil //nolint:nilerr // the server may turn it away
 		}
 		if i%2 == 0 {
-			_, _ = nc.Write([]byte{0x16, 3, 1}) // of TLS
+			_, _ = nc.Write([]byte{0x16, 3, 1}) // the beginning of a TLS handshake
 		}
 		stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 		go func() {
-			_, _ = io.Copy(io.Discard, nc) // until one side hangs up
+			_, _ = io.Copy(io.Discard, nc) // until one side closes the connection
 			stop()
 			_ = nc.Close()
 			<-held
@@ -98,22 +98,22 @@ func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 	return n, nil, err
 }
 
-// subscribeAlways subscribes to more and more filters on some connections, which come back
-// when the server ends them.
+// subscribeAlways keeps subscribing to more filters on several connections, and reconnects when the
+// server closes them.
 func subscribeAlways(ctx context.Context, at *child) (int64, *latencies, error) {
 	var filters atomic.Int64
 	_, err := paced(ctx, askerRate, askers, func(i int) error {
 		h := at.link.helloOf(fmt.Sprintf("asker-%d", i), i)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil // the server may turn them away
+			return nil // the server may refuse them
 		}
 		defer nc.Close()
 		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
-		go func() { _, _ = io.Copy(io.Discard, nc) }() // the answers, until it is closed
+		go func() { _, _ = io.Copy(io.Discard, nc) }() // reads the answers until the connection is closed
 		for n := uint16(1); n > 0; n++ {
 			if _, err := nc.Write(subscribe(n, askFilters)); err != nil {
-				return nil // the server may turn them away
+				return nil // the server may refuse them
 			}
 			filters.Add(askFilters)
 		}
@@ -122,7 +122,7 @@ func subscribeAlways(ctx context.Context, at *child) (int64, *latencies, error) 
 	return filters.Load(), nil, err
 }
 
-// subscribe is a SUBSCRIBE to filters that nobody else has.
+// subscribe returns a SUBSCRIBE to filters that nobody else uses.
 func subscribe(packet uint16, filters int) []byte {
 	body := binary.BigEndian.AppendUint16(nil, packet)
 	for range filters {
@@ -133,8 +133,7 @@ func subscribe(packet uint16, filters int) []byte {
 	return append(binary.AppendUvarint([]byte{mqttSubscribe}, uint64(len(body))), body...)
 }
 
-// giantWills connects with the largest will that a CONNECT of MQTT can have room for, and is gone
-// without a word.
+// giantWills connects with the largest will that fits into a CONNECT, and drops the connection.
 func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 	will := fmt.Appendf(nil, `{"text":"%s"}`, bytes.Repeat([]byte("x"), willBytes))
 	n, err := paced(ctx, willRate, strangerWorkers, func(i int) error {
@@ -193,13 +192,13 @@ func deaf(ctx context.Context, at *child) (int64, *latencies, error) {
 		h := at.link.helloOf(fmt.Sprintf("deaf-%d", i), i)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil // the server may turn them away
+			return nil // the server may refuse them
 		}
 		defer nc.Close()
 		filter := "e/#"
 		body := append([]byte{0, 1, 0, byte(len(filter))}, filter...)
 		if _, err := nc.Write(append([]byte{mqttSubscribe, byte(len(body) + 1)}, append(body, 1)...)); err != nil {
-			return nil // the server may turn them away
+			return nil // the server may refuse them
 		}
 		<-ctx.Done()
 		return nil

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// workers runs a function on so many goroutines, each with a connection of its own,
-// until the time is over, and counts how often and how long. The time that goes to
-// decoding answers here is not counted.
+// workers calls f on n goroutines, each with its own connection, until the duration is over, and
+// measures the calls. Time spent on decoding responses is not counted.
 func (s *suite) workers(ctx context.Context, what string, n int, f func(c *caller, worker, i int) error) {
 	latency := &latencies{}
 	limited, cancel := context.WithTimeout(ctx, s.options.duration)
@@ -49,10 +48,10 @@ func (s *suite) workers(ctx context.Context, what string, n int, f func(c *calle
 	}
 }
 
-// runModify patches one property over HTTP.
+// runModify patches a property over HTTP.
 func runModify(ctx context.Context, s *suite) error {
 	entities := s.entities(100_000)
-	n := min(64, entities) // of workers; each has entities that no other has
+	n := min(64, entities) // workers; each has its own entities
 	register := s.publisher("modify", entities, meterMessage)
 	register.goRound(1)
 	if err := register.run(ctx); err != nil {
@@ -63,7 +62,7 @@ func runModify(ctx context.Context, s *suite) error {
 		return c.do("PATCH", path(w, i)+"/attributes/desired", "application/merge-patch+json", `{"setpoint":`+strconv.Itoa(i)+`}`, nil)
 	}
 	s.workers(ctx, "PATCH", n, patch)
-	// One entity a worker, whose version it knows from the answer before.
+	// Each worker has one entity, whose version it knows from the previous response.
 	tags := make([]string, n)
 	s.workers(ctx, "PATCH with If-Match", n, func(c *caller, w, i int) error {
 		header := []string{"If-Match", "*"}
@@ -87,8 +86,7 @@ func runModify(ctx context.Context, s *suite) error {
 	return s.err
 }
 
-// chainID is the id of a step of a chain; as it has no hyphen it can stand in a
-// statement as it is.
+// chainID returns the id of a step of a chain; without a hyphen, it needs no quotes in a statement.
 func chainID(depth, step int) string { return fmt.Sprintf("chain_%d_%d", depth, step) }
 
 // runChain measures how long a value takes through chains of mappings.
@@ -132,7 +130,7 @@ func runChain(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// follow opens an event stream and returns the data of its events.
+// follow opens an event stream, and returns the data of its events.
 func (s *suite) follow(ctx context.Context, query string) (<-chan string, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	resp, err := s.child.client.send(ctx, "GET", "/v1/stream?"+query, "", nil) //nolint:bodyclose // the goroutine does
@@ -159,7 +157,7 @@ func (s *suite) follow(ctx context.Context, query string) (<-chan string, func()
 	return events, cancel, nil
 }
 
-// runHistory asks for what charts and reports ask for.
+// runHistory makes the queries of charts and reports.
 func runHistory(ctx context.Context, s *suite) error {
 	const entities, points = 20, 50_000
 	load := s.publisher("history", entities, func(l *loader) (topic, payload []byte) {
@@ -197,7 +195,7 @@ func runHistory(ctx context.Context, s *suite) error {
 	return s.err
 }
 
-// runSearch finds, walks and waits for a write to be found.
+// runSearch searches, traverses relations, and waits until writes are found.
 func runSearch(ctx context.Context, s *suite) error {
 	entities := s.entities(100_000)
 	load := s.publisher("search", entities, meterMessage)
@@ -241,11 +239,10 @@ func runSearch(ctx context.Context, s *suite) error {
 	return s.err
 }
 
-// atOnce is an answer so quick that it waits for nothing: few entities need no index.
+// atOnce is the latency of an answer that needs no index, because there are few entities.
 const atOnce = 10 * time.Millisecond
 
-// warm asks until the answer comes from the index, which is made when a search first
-// wants it.
+// warm repeats a search until the index answers it. The index is built when first needed.
 func (s *suite) warm(ctx context.Context, ask func(c *caller, _, _ int) error) error {
 	c, err := newCaller(ctx, s.child.http)
 	if err != nil {
@@ -273,7 +270,7 @@ func (s *suite) warm(ctx context.Context, ask func(c *caller, _, _ int) error) e
 	return nil
 }
 
-// tree makes a tree of relations with ten branches at each node.
+// tree creates a tree of relations with ten branches at each node.
 func (s *suite) tree(ctx context.Context, n int) error {
 	var entities, edges strings.Builder
 	for i := range n {
@@ -295,7 +292,7 @@ func (s *suite) tree(ctx context.Context, n int) error {
 	return nil
 }
 
-// runFanOut has many readers, each of which follows some of the entities.
+// runFanOut opens many streams, each of some of the entities.
 func runFanOut(ctx context.Context, s *suite) error {
 	const streams = 1000
 	entities := s.entities(10_000)
@@ -330,7 +327,7 @@ func runFanOut(ctx context.Context, s *suite) error {
 	return err
 }
 
-// runCrash is greenroom verify for as long as a shape lasts.
+// runCrash runs greenroom verify for the duration of a shape.
 func runCrash(ctx context.Context, s *suite) error {
 	rounds := max(1, int(s.options.duration/(2*time.Second)))
 	return verify(ctx, verifyOptions{data: s.place.dir, rounds: rounds, connections: min(s.options.connections, 8), seed: uint64(time.Now().UnixNano())}, s.stdout)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// runMeters is ThingsBoard's load of meters at its rates, and without one.
+// runMeters is ThingsBoard's load of meters, at its rates and without a limit.
 func runMeters(ctx context.Context, s *suite) error {
 	entities := s.entities(100_000)
 	var last *benchRun
@@ -24,7 +24,7 @@ func runMeters(ctx context.Context, s *suite) error {
 	return s.loss(ctx, last, "battery")
 }
 
-// runMillion registers many entities, loads them, and starts the server again.
+// runMillion registers many entities, loads them, and restarts the server.
 func runMillion(ctx context.Context, s *suite) error {
 	entities := s.entities(1_000_000)
 	register := s.publisher("million", entities, meterMessage)
@@ -43,7 +43,7 @@ func runMillion(ctx context.Context, s *suite) error {
 	return err
 }
 
-// wideMessage returns what makes messages of many keys.
+// wideMessage returns a function that returns messages with many keys.
 func wideMessage(keys int) func(*loader) (topic, payload []byte) {
 	return func(l *loader) (topic, payload []byte) {
 		payload = strconv.AppendInt([]byte(`{"ts":`), l.shared.began.UnixMilli()+l.count, 10)
@@ -61,7 +61,7 @@ func wideMessage(keys int) func(*loader) (topic, payload []byte) {
 	}
 }
 
-// runPLC sends messages of many keys.
+// runPLC sends messages with many keys.
 func runPLC(ctx context.Context, s *suite) error {
 	s.publish(ctx, "1000 entities × 60 keys", s.publisher("plc", 1000, wideMessage(60)))
 	calm := s.publisher("calm", 20, wideMessage(301))
@@ -72,15 +72,15 @@ func runPLC(ctx context.Context, s *suite) error {
 	return s.loss(ctx, wide, "line1300")
 }
 
-// runHot sends to one entity from one connection.
+// runHot sends messages to one entity from one connection.
 func runHot(ctx context.Context, s *suite) error {
 	r := s.publisher("hot", 1, meterMessage)
 	s.publish(ctx, "one entity, 1 connection", r)
 	return s.loss(ctx, r, "battery")
 }
 
-// runReconnect lets devices come back at once with what they have gathered: first
-// a present reading, then the buffered ones, which are late.
+// runReconnect lets devices reconnect at the same time with what they have gathered: first a
+// current reading, and then the buffered ones, which are late.
 func runReconnect(ctx context.Context, s *suite) error {
 	const buffered = 100
 	devices := s.entities(1000)
@@ -98,8 +98,8 @@ func runReconnect(ctx context.Context, s *suite) error {
 	return s.loss(ctx, r, "battery")
 }
 
-// runFanIn maps meters to floors and these to a building, and measures how far
-// behind the building is.
+// runFanIn maps meters to floors and floors to a building, and measures how far the building lags
+// behind.
 func runFanIn(ctx context.Context, s *suite) error {
 	const floors = 100
 	meters := s.entities(10_000)
@@ -138,7 +138,7 @@ func runFanIn(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// caughtUp waits until the building has the sum of what the meters have sent last.
+// caughtUp waits until the building has the sum of the meters' last values.
 func (s *suite) caughtUp(ctx context.Context, meters int, r *benchRun) (took time.Duration, after figures, err error) {
 	last := make(map[int]int64, meters)
 	for i, l := range r.loaders {

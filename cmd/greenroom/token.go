@@ -15,7 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// grantJSON and principalJSON are those of the HTTP API.
+// grantJSON and principalJSON are grants and principals in the HTTP API.
 type grantJSON struct {
 	Role   string `json:"role"`
 	Filter string `json:"filter,omitempty"`
@@ -35,7 +35,7 @@ type principalJSON struct {
 	SharedKey   string      `json:"shared_key,omitempty"`
 }
 
-// String returns a grant as a table has it.
+// String returns a grant for a table.
 func (g grantJSON) String() string {
 	if g.Filter == "" {
 		return g.Role
@@ -99,7 +99,7 @@ filter matches, by id, type and attributes.`,
 	return cmd
 }
 
-// credentials counts what it is to log in with, in place of a token.
+// credentials returns how many credentials other than a token are selected.
 func (o *tokenOptions) credentials() (n int) {
 	for _, is := range []bool{o.password, o.key, o.certificate, o.oidc} {
 		if is {
@@ -109,7 +109,7 @@ func (o *tokenOptions) credentials() (n int) {
 	return n
 }
 
-// principal is what is to be created.
+// principal returns the principal to create.
 func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 	switch {
 	case o.name == "":
@@ -214,7 +214,7 @@ func newTokenList() *cobra.Command {
 	return cmd
 }
 
-// moment is a time as a table has it.
+// moment formats a time for a table.
 func moment(ms int64) string {
 	if ms == 0 {
 		return "never"

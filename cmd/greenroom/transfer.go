@@ -15,8 +15,8 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// sorts are what can be exported; latest cannot be imported, because the history
-// brings it about.
+// sorts are the kinds of data that can be exported. latest cannot be imported, because it follows
+// from the history.
 var sorts = []string{"types", "entities", "relations", "history", "mappings", "scripts", "queries", "retention", "alarm-rules", "latest"}
 
 type transferOptions struct {
@@ -123,7 +123,7 @@ func export(ctx context.Context, o transferOptions, stdout io.Writer) (err error
 	return f.Close()
 }
 
-// imported is the server's answer to an import.
+// imported is the response to an import.
 type imported struct {
 	Lines, Accepted, Failed int64
 	Errors                  []struct {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// verifyLatest is the latest moment of a kill, after the first acknowledgement.
+	// verifyLatest is the latest time of a kill, after the first acknowledgement.
 	verifyLatest = 1500 * time.Millisecond
-	// verifyPatience is how long what must happen may take.
+	// verifyPatience bounds each wait.
 	verifyPatience = time.Minute
-	// verifyPoll is how long to wait before another look at what is on its way.
+	// verifyPoll is the interval of polling.
 	verifyPoll    = 50 * time.Millisecond
 	verifyEditors = 4
 )
 
-// verifier loads, kills and compares.
+// verifier loads a server, kills it and compares.
 type verifier struct {
 	options verifyOptions
 	place   scratch
@@ -31,7 +31,7 @@ type verifier struct {
 	filled  string // the file that fills the disk, "" for none
 }
 
-// load is what was written in a round.
+// load contains what was written in a round.
 type load struct {
 	readings  []*loader
 	patches   []tally
@@ -46,10 +46,10 @@ type load struct {
 	device    *device
 }
 
-// tally is how many writes were begun and acknowledged, one after the other.
+// tally counts the writes that were begun and acknowledged, one at a time.
 type tally struct{ sent, acked int64 }
 
-// round loads the server, kills it after a while, starts it again and compares.
+// round loads the server, kills it after a while, restarts it and compares.
 func (v *verifier) round(ctx context.Context, round int, after time.Duration) (map[string]outcome, error) {
 	if err := v.prepare(ctx, round); err != nil {
 		return nil, err
@@ -75,9 +75,9 @@ func (v *verifier) round(ctx context.Context, round int, after time.Duration) (m
 	return results, nil
 }
 
-// prepare makes the entities that are edited, and the mappings: one of each
-// reading of a source, and one of the latest values of groups by a pattern, a list
-// and a relation, of telemetry and attributes.
+// prepare creates the entities that are edited, and the mappings: one for each reading of a source,
+// and others over the latest values of groups selected by a pattern, a list and a relation, of
+// telemetry and of attributes.
 func (v *verifier) prepare(ctx context.Context, round int) error {
 	for i := range verifyEditors {
 		body := fmt.Sprintf(`{"id":%q,"attributes":{"log":[]}}`, verifyID(round, "edit-"+strconv.Itoa(i)))
@@ -108,7 +108,7 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	if err != nil {
 		return nil, err
 	}
-	var begun sync.WaitGroup // of each that writes, with its first acknowledgement
+	var begun sync.WaitGroup // for each writer, until its first acknowledgement
 	begins := func() func() {
 		begun.Add(1)
 		return sync.OnceFunc(begun.Done)
@@ -154,7 +154,7 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	case <-ctx.Done():
 		return nil, fmt.Errorf("not all that was written was acknowledged once in %v", verifyPatience)
 	}
-	if err := v.wait(ctx, after); err != nil { // the random moment is what is tested
+	if err := v.wait(ctx, after); err != nil { // the random moment of the kill is the point of the test
 		return nil, err
 	}
 	if err := v.child.kill(); err != nil {
@@ -174,7 +174,7 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	return l, nil
 }
 
-// patch appends 0, 1, 2 … to a list, and notes the last one beside it.
+// patch appends 0, 1, 2 … to a list, and sets another attribute to the last number.
 func (v *verifier) patch(ctx context.Context, id string, begun func()) tally {
 	return until(begun, func(n int64) error {
 		body := fmt.Sprintf(`[{"op":"add","path":"/log/-","value":%d},{"op":"add","path":"/last","value":%d}]`, n, n)
@@ -182,7 +182,7 @@ func (v *verifier) patch(ctx context.Context, id string, begun func()) tally {
 	})
 }
 
-// relate puts edges of the types 0, 1, 2 and so on.
+// relate puts relations of the types 0, 1, 2 …
 func (v *verifier) relate(ctx context.Context, round int, begun func()) tally {
 	from, to := verifyID(round, "edit-0"), verifyID(round, "edit-1")
 	return until(begun, func(n int64) error {
@@ -191,7 +191,7 @@ func (v *verifier) relate(ctx context.Context, round int, begun func()) tally {
 	})
 }
 
-// judge compares what is there with what was written: numbers from 0.
+// judge compares the numbers that are there with those that were written, from 0 on.
 func judge(there []int64, sent, acked int64) (o outcome) {
 	o.acknowledged = acked
 	seen := make(map[int64]bool, len(there))
@@ -212,7 +212,7 @@ func judge(there []int64, sent, acked int64) (o outcome) {
 	return o
 }
 
-// storedPoint is a number of a history.
+// storedPoint is a number in a history.
 type storedPoint struct{ TS, Value int64 }
 
 // points reads the whole history of a key.
@@ -238,7 +238,7 @@ func (v *verifier) compareReadings(ctx context.Context, round int, l *load) (all
 		acked := c.acked.Load()
 		points, err := v.points(ctx, verifyID(round, strconv.Itoa(c.index)), "n")
 		if isMissing(err) && acked == 0 {
-			continue // nothing of it came so far
+			continue // nothing of it has arrived
 		}
 		if err != nil && !isMissing(err) {
 			return all, err
@@ -282,7 +282,7 @@ func (v *verifier) compareRelations(ctx context.Context, round int, l *load) (ou
 		for _, r := range page.Relations {
 			n, err := strconv.ParseInt(r.Type, 10, 64)
 			if err != nil || r.Properties.N.String() != r.Type {
-				n = -1 // was never put
+				n = -1 // it was never put
 			}
 			there = append(there, n)
 		}
@@ -292,8 +292,8 @@ func (v *verifier) compareRelations(ctx context.Context, round int, l *load) (ou
 	}
 }
 
-// compareMapped waits until the mapping has caught up, and compares what it has
-// written with its source: each value twice as large, once each.
+// compareMapped waits until the mapping has caught up, and compares its output with the source:
+// each value doubled, and exactly once.
 func (v *verifier) compareMapped(ctx context.Context, round int, _ *load) (outcome, error) {
 	source, err := v.points(ctx, verifyID(round, "0"), "n")
 	if isMissing(err) {
@@ -324,8 +324,8 @@ func (v *verifier) compareMapped(ctx context.Context, round int, _ *load) (outco
 	}
 }
 
-// compareSums waits until the mapping over groups has caught up, and compares its
-// values with what the members have.
+// compareSums waits until the mappings over groups have caught up, and compares their values with
+// those of the members.
 func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outcome, err error) {
 	want := make(map[string]int64)
 	for _, c := range l.readings {
@@ -341,7 +341,7 @@ func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outco
 			return o, err
 		}
 		if doc.Last == nil {
-			continue // its first patch did not come through
+			continue // its first patch was not committed
 		}
 		want["patches"] += *doc.Last
 		if i == 1 && l.relations.acked > 0 {
@@ -366,7 +366,7 @@ func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outco
 	}
 }
 
-// latest reads the newest value of a key; false when there is none.
+// latest returns the newest value of a key, and whether there is one.
 func (v *verifier) latest(ctx context.Context, id, key string) (n int64, ok bool, err error) {
 	var e struct{ Latest map[string]storedPoint }
 	err = v.child.client.get(ctx, entityPath(id), &e)
@@ -377,7 +377,7 @@ func (v *verifier) latest(ctx context.Context, id, key string) (n int64, ok bool
 	return p.Value, ok, err
 }
 
-// isMissing reports whether the server has no such thing.
+// isMissing reports whether an error is a 404 response.
 func isMissing(err error) bool {
 	refused, ok := err.(*answerError) //nolint:errorlint // of our own client, not wrapped
 	return ok && refused.status == 404

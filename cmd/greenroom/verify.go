@@ -101,8 +101,8 @@ func (o *outcome) add(p outcome) {
 	o.invented += p.invented
 }
 
-// wrong reports whether a promise was broken. What was sent and not acknowledged may
-// be there or not.
+// wrong reports whether a guarantee was violated. Data that was sent and not acknowledged may be
+// there or not.
 func (o *outcome) wrong() bool { return o.lost+o.doubled+o.invented > 0 }
 
 func (o *outcome) String() string {
@@ -113,13 +113,13 @@ func (o *outcome) String() string {
 	return text
 }
 
-// kinds are what is written and compared.
+// kinds are the kinds of data that are written and compared.
 var kinds = []string{
 	"readings", "patches", "relations", "mapped values", "mapped sums", "types", "deletions", "rollups", "entity tags", "streamed", "sent again", "replaced mappings", "trimmed",
 }
 
-// verifySealAfter has history sealed while it is still written, so that kills and late values meet
-// the sealer.
+// verifySealAfter is so short that history is sealed while it is still written, so that kills and
+// late values meet the sealer.
 const verifySealAfter = 200 * time.Millisecond
 
 func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) {
@@ -135,7 +135,7 @@ func verify(ctx context.Context, o verifyOptions, stdout io.Writer) (err error) 
 		return err
 	}
 	defer func() {
-		if v.child != nil { // it may be gone already
+		if v.child != nil { // it may have ended already
 			_ = v.child.kill()
 		}
 	}()
@@ -180,10 +180,10 @@ func (v *verifier) report(totals map[string]outcome, stdout io.Writer) error {
 	return nil
 }
 
-// maxFound bounds what is printed of what is wrong with a store.
+// maxFound bounds the printed defects of a store.
 const maxFound = 100
 
-// examine reads the store of a server and prints what is wrong with it.
+// examine reads the store of a server and prints its defects.
 func examine(ctx context.Context, address string, stdout io.Writer) error {
 	n := 0
 	read, err := server.Examine(ctx, address, slog.New(slog.DiscardHandler), func(err error) {
@@ -202,8 +202,8 @@ func examine(ctx context.Context, address string, stdout io.Writer) error {
 	return nil
 }
 
-// verifyID is the id of an entity of a round. Without a hyphen it can stand in a
-// statement as it is.
+// verifyID returns the id of an entity of a round. Without a hyphen, it needs no quotes in a
+// statement.
 func verifyID(round int, what string) string {
 	return fmt.Sprintf("verify_%d_%s", round, strings.ReplaceAll(what, "-", "_"))
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// maxFill is how much of a disk verify fills at most: a server in use may be on it too.
+// maxFill bounds how much of a disk verify fills: other servers may use it too.
 const maxFill = 1 << 30
 
-// wait waits for a random moment. With --full the disk becomes full on half of the way.
+// wait waits for a random time. With --full, it fills the disk after half of it, and checks that
+// reads still succeed.
 func (v *verifier) wait(ctx context.Context, after time.Duration) error {
 	if !v.options.full {
 		return pause.For(ctx, after)
@@ -35,7 +36,7 @@ func (v *verifier) wait(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// fill writes a file until there is no room for more of it.
+// fill writes a file until the disk is full.
 func fill(path string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -45,14 +46,14 @@ func fill(path string) (err error) {
 	block := make([]byte, 64<<10)
 	for n := 0; n < maxFill; n += len(block) {
 		if _, err := f.Write(block); err != nil {
-			return nil // which is what it is to come to
+			return nil // which is the goal
 		}
 	}
 	return usagef("--full fills the disk of --data, which must have less than %d MiB free: mount a small file system for it", maxFill>>20)
 }
 
-// restartOnFullDisk starts the server once more while its disk is full, kills it, and gives
-// the room free.
+// restartOnFullDisk restarts the server while its disk is full, kills it, and removes the file that
+// fills the disk.
 func (v *verifier) restartOnFullDisk(ctx context.Context) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	if v.child, err = startChild(ctx, v.place, "--seal-after", verifySealAfter.String()); err != nil {

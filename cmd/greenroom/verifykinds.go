@@ -14,8 +14,8 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// until calls f with 0, 1, 2 … until it fails, as it does when the server is gone, and
-// begun after the first.
+// until calls f with 0, 1, 2 … until it fails, as when the server is gone. It calls begun after
+// each success.
 func until(begun func(), f func(n int64) error) (t tally) {
 	for {
 		t.sent = t.acked + 1
@@ -27,7 +27,7 @@ func until(begun func(), f func(n int64) error) (t tally) {
 	}
 }
 
-// putTypes replaces a type by ones whose greatest n is 0, 1, 2 and so on.
+// putTypes replaces a type by versions whose maximum of n is 0, 1, 2 …
 func (v *verifier) putTypes(ctx context.Context, round int, begun func()) tally {
 	return until(begun, func(n int64) error {
 		condition := []string{"If-Match", "*"}
@@ -53,13 +53,12 @@ func (v *verifier) compareTypes(ctx context.Context, round int, l *load) (o outc
 	return judgeLast(last, l.types), nil
 }
 
-// judgeLast compares the last of the numbers that was written, -1 for none, with what
-// was acknowledged.
+// judgeLast compares the last number that is there, -1 for none, with what was acknowledged.
 func judgeLast(last int64, t tally) outcome {
 	return outcome{acknowledged: t.acked, lost: max(0, t.acked-1-last), invented: max(0, last-t.sent+1)}
 }
 
-// deleteEntities makes entities with a reading and a relation, and deletes them.
+// deleteEntities creates entities with a reading and a relation, and deletes them.
 func (v *verifier) deleteEntities(ctx context.Context, round int, begun func()) tally {
 	c := v.child.client
 	return until(begun, func(n int64) error {
@@ -76,8 +75,8 @@ func (v *verifier) deleteEntities(ctx context.Context, round int, begun func()) 
 
 func goneID(round int, n int64) string { return verifyID(round, "gone-"+strconv.FormatInt(n, 10)) }
 
-// compareDeletions looks for what was deleted: the entities, the relations to them, and
-// the history where one is made anew.
+// compareDeletions looks for deleted data: the entities, the relations to them, and the history of
+// entities that were created again.
 func (v *verifier) compareDeletions(ctx context.Context, round int, l *load) (o outcome, err error) {
 	o.acknowledged = l.deletions.acked
 	for n := range l.deletions.acked {
@@ -111,7 +110,7 @@ func (v *verifier) compareDeletions(ctx context.Context, round int, l *load) (o 
 	return o, nil
 }
 
-// keep writes readings of some days ago, of which rows are made.
+// keep writes readings of some days ago, which are rolled up.
 func (v *verifier) keep(ctx context.Context, round int, begun func()) tally {
 	const step = 7 * time.Minute
 	first := time.Now().Add(-25 * 24 * time.Hour).UnixMilli()
@@ -126,8 +125,8 @@ func (v *verifier) keep(ctx context.Context, round int, begun func()) tally {
 	})
 }
 
-// compareRollups compares the values with what was written, and waits until the rows say
-// the same as the values.
+// compareRollups compares the values with what was written, and waits until the rollups agree with
+// the values.
 func (v *verifier) compareRollups(ctx context.Context, round int, l *load) (outcome, error) {
 	id := verifyID(round, "kept")
 	points, err := v.points(ctx, id, "kept")
@@ -170,13 +169,13 @@ func (v *verifier) compareRollups(ctx context.Context, round int, l *load) (outc
 	}
 }
 
-// tags are the states of an entity that were shown, by their entity tag. A tag must not be
-// used for two of them.
+// tags records the states of an entity that were seen, by entity tag. No two states may have the
+// same tag.
 type tags struct {
 	client *client
 	path   string
-	shown  map[string]int64 // the last number of its log, -1 for none
-	last   int64            // the newest that was shown
+	shown  map[string]int64 // the last number of the log, -1 for none
+	last   int64            // the newest one seen
 	twice  int64
 }
 
@@ -207,8 +206,8 @@ func (t *tags) look(ctx context.Context) error {
 	return nil
 }
 
-// compareTags looks for a state that was shown and is gone, and for tags that are given to
-// other states by edits after the kill.
+// compareTags looks for a state that was seen and is lost, and for tags that edits after the kill
+// reuse for other states.
 func (v *verifier) compareTags(ctx context.Context, _ int, l *load) (o outcome, err error) {
 	t := l.tags
 	t.client = v.child.client
@@ -233,17 +232,17 @@ func (v *verifier) compareTags(ctx context.Context, _ int, l *load) (o outcome, 
 	return o, nil
 }
 
-// streamReader reads the changes of an entity, and goes on where it was cut off.
+// streamReader reads the changes of an entity, and resumes where it was interrupted.
 type streamReader struct {
 	entity string
 	cursor string
 	there  []int64 // the times of the readings
-	reset  int64   // how often the server could not go on there
+	reset  int64   // how often the server could not resume there
 }
 
 func newStreamReader(id string) *streamReader { return &streamReader{entity: id} }
 
-// open opens the stream where it was cut off.
+// open opens the stream where it was interrupted.
 func (r *streamReader) open(ctx context.Context, c *client) (io.ReadCloser, error) {
 	path := "/v1/stream?entity=" + url.QueryEscape(r.entity)
 	if r.cursor != "" {
@@ -256,7 +255,7 @@ func (r *streamReader) open(ctx context.Context, c *client) (io.ReadCloser, erro
 	return resp.Body, nil
 }
 
-// read reads until there is enough, or the stream ends, which is an error.
+// read reads until enough returns true, or the stream ends, which is an error.
 func (r *streamReader) read(body io.ReadCloser, enough func() bool) error {
 	defer body.Close()
 	return readEvents(body, func(id, name, data string) (bool, error) {
@@ -280,7 +279,7 @@ func (r *streamReader) read(body io.ReadCloser, enough func() bool) error {
 	})
 }
 
-// readEvents calls f with the whole events of a stream until it returns false or an error.
+// readEvents calls f for each complete event of a stream, until it returns false or an error.
 func readEvents(body io.Reader, f func(id, name, data string) (bool, error)) error {
 	lines := bufio.NewScanner(body)
 	var id, name, data string
@@ -309,7 +308,7 @@ func readEvents(body io.Reader, f func(id, name, data string) (bool, error)) err
 	return io.ErrUnexpectedEOF
 }
 
-// compareStream goes on with the stream, and compares what it has told with the history.
+// compareStream resumes the stream, and compares its events with the history.
 func (v *verifier) compareStream(ctx context.Context, _ int, l *load) (outcome, error) {
 	r := l.stream
 	points, err := v.points(ctx, r.entity, "n")

@@ -19,12 +19,12 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// release is the version of a package that was built from a checkout: the linker sets it, see
+// release is the version of a package that was built from a checkout; it is set by the linker, see
 // packaging/build.sh.
 var release string
 
-// version is that of the package, otherwise the module's version where it was installed as one, otherwise the
-// commit, with a plus sign when the tree was modified.
+// version returns the version of the package, or else the module's version if it was installed as a
+// module, or else the commit, with a plus sign if the tree was modified.
 func version() string {
 	if release != "" {
 		return release
