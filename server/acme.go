@@ -22,31 +22,29 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// ACME has a certificate authority issue the certificate of a server, by RFC 8555: it
-// connects to port 443 of each host to see that the server is there (TLS-ALPN-01, RFC 8737). The zero
-// ACME is none.
+// ACME configures certificates from a certificate authority, by RFC 8555. To verify a host, the
+// authority connects to its port 443 (TLS-ALPN-01, RFC 8737). The zero ACME is disabled.
 type ACME struct {
-	// Hosts are the names that the certificates are for, the first one for clients that do
-	// not say a name. To name one is to agree to the terms of the authority.
+	// Hosts are the names to get certificates for. The first is also for clients that send no name.
+	// Setting Hosts means agreeing to the authority's terms.
 	Hosts []string
 	// Email, if not empty, is where the authority reports problems.
 	Email string
-	// Directory is the URL of the authority, DefaultACMEDirectory if empty. CA, if not empty, is
-	// a file in PEM with who signed the certificate of the authority's own server.
+	// Directory is the URL of the authority; the default is DefaultACMEDirectory. CA, if not empty,
+	// is a PEM file with the CA certificate of the authority's own server.
 	Directory, CA string
-	// Cache is a directory for the keys and certificates. Server has a default: see
-	// Config.TLS.
+	// Cache is a directory for keys and certificates. For the default of Server, see Config.TLS.
 	Cache string
 }
 
-// DefaultACMEDirectory is the authority of ACME where none is named: Let's Encrypt.
+// DefaultACMEDirectory is the default ACME authority, Let's Encrypt.
 const DefaultACMEDirectory = autocert.DefaultACMEDirectory
 
-// acmeDir is the directory of ACME.Cache within Config.DataDir.
+// acmeDir is the default directory for ACME.Cache, below Config.DataDir.
 const acmeDir = "acme"
 
-// Pauses before a certificate is asked for again that was not issued, doubled from one to the
-// next. Let's Encrypt allows five failures an hour.
+// Pauses after a failure to obtain a certificate, doubled each time. Let's Encrypt permits five
+// failures an hour.
 const (
 	acmePauseMin = 5 * time.Minute
 	acmePauseMax = 6 * time.Hour
@@ -58,7 +56,7 @@ const issuePatience = 10 * time.Second
 // acmeTimeout bounds one request to an authority.
 const acmeTimeout = time.Minute
 
-// acmeCache returns where ACME keeps what it has.
+// acmeCache returns the directory for ACME.Cache.
 func (c *Config) acmeCache() (string, error) {
 	if c.TLS.ACME.Cache != "" || len(c.TLS.ACME.Hosts) == 0 {
 		return c.TLS.ACME.Cache, nil
@@ -73,7 +71,7 @@ func (c *Config) acmeCache() (string, error) {
 	return filepath.Join(a.dir, acmeDir), nil
 }
 
-// check reports what is wrong with the settings.
+// check validates the settings.
 func (a *ACME) check() error {
 	seen := map[string]bool{}
 	for _, host := range a.Hosts {
@@ -101,13 +99,13 @@ func (a *ACME) directory() (string, error) {
 	return text, nil
 }
 
-// client returns what speaks to the authority.
+// client returns an HTTP client for the authority.
 func (a *ACME) client() (*http.Client, error) {
 	return authorityClient("--acme-ca", a.CA, acmeTimeout, ErrTLS)
 }
 
-// authorityClient returns a client of HTTP that trusts who is in a file, or for "" whom the system
-// trusts. The errors wrap kind and name the flag of the file.
+// authorityClient returns an HTTP client that trusts the CA certificates in a file, or for "" those
+// of the system. Its errors wrap kind, and name the flag of the file.
 func authorityClient(flag, file string, timeout time.Duration, kind error) (*http.Client, error) {
 	if file == "" {
 		return &http.Client{Timeout: timeout}, nil
@@ -123,14 +121,14 @@ func authorityClient(flag, file string, timeout time.Duration, kind error) (*htt
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, nil
 }
 
-// untilEnd breaks requests off when a context ends, also while their answers are read: a
-// manager of certificates takes no context.
+// untilEnd cancels requests when a context ends, even while their bodies are read: a certificate
+// manager accepts no context.
 type untilEnd struct {
 	ctx  context.Context //nolint:containedctx // of the server
 	next http.RoundTripper
 }
 
-// RoundTrip is for package http.
+// RoundTrip implements http.RoundTripper.
 func (u *untilEnd) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(u.ctx, cancel)
@@ -150,19 +148,19 @@ type endedBody struct {
 	done func()
 }
 
-// Close is for package http.
+// Close implements io.Closer.
 func (b *endedBody) Close() error {
 	defer b.done()
 	return b.ReadCloser.Close()
 }
 
-// issuer gets certificates by ACME. Its fields do not change.
+// issuer obtains certificates by ACME. Its fields are immutable.
 type issuer struct {
-	end     context.CancelFunc // breaks off what is asked of the authority
+	end     context.CancelFunc // cancels requests to the authority
 	hosts   []string
 	manager *autocert.Manager
 	log     *slog.Logger
-	ready   map[string]chan struct{} // by plain host; closed once there is a certificate
+	ready   map[string]chan struct{} // by plain host; closed when there is a certificate
 }
 
 func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
@@ -192,18 +190,18 @@ func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
 	}}, nil
 }
 
-// isChallenge reports whether it is the authority that connects (RFC 8737, 3).
+// isChallenge reports whether the client is the authority (RFC 8737, 3).
 func isChallenge(hello *tls.ClientHelloInfo) bool {
 	return len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acme.ALPNProto
 }
 
-// helloFor asks for the one kind of key that there is, which clients of today understand. For another
-// one the manager would ask the authority, and make who connects wait for it.
+// helloFor returns a hello that requests the only kind of key in use, which current clients
+// support. For another kind, the manager would ask the authority and let the client wait.
 func helloFor(host string) *tls.ClientHelloInfo {
 	return &tls.ClientHelloInfo{ServerName: host, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
 }
 
-// has reports whether there is what a client gets to see, without a wait for the authority.
+// has reports whether a certificate for a client is available without waiting for the authority.
 func (i *issuer) has(hello *tls.ClientHelloInfo) bool {
 	ready := i.ready[plainHost(cmp.Or(hello.ServerName, i.hosts[0]))]
 	if ready == nil || isChallenge(hello) {
@@ -217,8 +215,8 @@ func (i *issuer) has(hello *tls.ClientHelloInfo) bool {
 	}
 }
 
-// certificate returns what a client gets to see. Devices that know the server by an address say
-// no name.
+// certificate returns the certificate for a client. Devices that know the server by its address
+// send no name.
 func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if hello.ServerName == "" {
 		named := *hello
@@ -237,22 +235,22 @@ func (i *issuer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	select {
 	case <-ready:
 		return i.manager.GetCertificate(helloFor(hello.ServerName))
-	case <-timer.C: // to ask the authority with each handshake would be more than it allows
+	case <-timer.C: // a request to the authority for each handshake would exceed its limits
 		return nil, fmt.Errorf("there is no certificate for %.100q yet", hello.ServerName)
 	}
 }
 
-// plainHost is a host as all its ways of writing have it.
+// plainHost returns the canonical form of a host name.
 func plainHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// isFor reports whether the certificates are for a host.
+// isFor reports whether there are certificates for a host.
 func (i *issuer) isFor(host string) bool {
 	return i.ready[plainHost(host)] != nil
 }
 
-// run gets the certificate of each host, so that what stands in the way is in the log before somebody
-// connects. From then on the manager renews it, until ctx ends. It returns when it has all of
-// them, or soon after ctx has ended.
+// run obtains the certificate of each host, so that problems are logged before anybody connects.
+// From then on the manager renews them, until ctx ends. It returns when it has all certificates, or
+// soon after ctx has ended.
 func (i *issuer) run(ctx context.Context) {
 	context.AfterFunc(ctx, i.end)
 	missing := i.hosts

@@ -17,7 +17,8 @@ type actorRequest struct {
 	PID *string `query:"pid"`
 }
 
-// actor describes one actor. What only the actor itself knows is asked of it in its turn.
+// actor returns a description of one actor. It asks the actor itself, in its turn, for what nobody
+// else knows.
 func (a *systemAPI) actor(ctx context.Context, in *actorRequest) (*answer[*inspect.ActorDetail], error) {
 	pid, err := a.find(in)
 	if err != nil {
@@ -33,7 +34,7 @@ func (a *systemAPI) actor(ctx context.Context, in *actorRequest) (*answer[*inspe
 	return ok(detail), nil
 }
 
-// find returns the PID of the actor that a request means.
+// find returns the PID of the requested actor.
 func (a *systemAPI) find(in *actorRequest) (actor.PID, error) {
 	var text string
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/alarm"
 )
 
-// alarmMetrics are the values about alarms, made with what makes a counter and a gauge.
+// alarmMetrics returns the metrics about alarms.
 func alarmMetrics(counter, gauge func(name, help string, read func(*snapshot) float64) valueMetric) []valueMetric {
 	list := []valueMetric{
 		gauge("greenroom_alarm_rules", "Rules of alarms that are in force.", func(s *snapshot) float64 { return float64(s.alarms.Rules) }),

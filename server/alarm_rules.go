@@ -81,7 +81,7 @@ func newAlarmRuleJSON(in *alarm.Installed) alarmRuleJSON {
 	}
 }
 
-// rule makes the fields a rule.
+// rule converts the fields to a rule.
 func (f *alarmRuleFields) rule(name string) (r alarm.Rule, err error) {
 	r = alarm.Rule{Name: name, Type: f.Type, Entity: f.Entity, Where: f.Where, Raise: f.Raise, Clear: f.Clear, Message: f.Message, Webhooks: f.Webhooks}
 	if r.Severity, err = alarm.ParseSeverity(f.Severity); err != nil {

@@ -15,7 +15,7 @@ import (
 
 const (
 	eventAlarm = "alarm"
-	// alarmEventsAtOnce is how many events of alarms are read at once.
+	// alarmEventsAtOnce is how many events of alarms are read at a time.
 	alarmEventsAtOnce = 256
 )
 
@@ -27,9 +27,9 @@ type streamAlarmsRequest struct {
 	LastEventID string `header:"Last-Event-ID"`
 }
 
-// stream sends what happens to alarms as server-sent events. The id of an event is its
-// number; a reader that comes back with it, as Last-Event-ID or as the parameter cursor,
-// gets what came in between, or the event reset where that is not kept any more.
+// stream sends changes of alarms as server-sent events. The id of an event is its number. A reader
+// that resumes with it, as Last-Event-ID or as the parameter cursor, receives the events in
+// between, or the event reset if they are no longer kept.
 func (a *alarmAPI) stream(w http.ResponseWriter, r *http.Request, in *streamAlarmsRequest) error {
 	f := &alarmFeed{alarms: a.alarms, filter: &in.alarmFilter, after: a.alarms.LastEvent(), began: time.Now().UnixMilli()}
 	var err error
@@ -49,7 +49,7 @@ func (a *alarmAPI) stream(w http.ResponseWriter, r *http.Request, in *streamAlar
 			return problemf(http.StatusBadRequest, "cursor must be the id of an event, not %q", shorten(cursor, 64))
 		}
 	}
-	if r.Method == http.MethodHead { // whose answer has an end
+	if r.Method == http.MethodHead { // whose response must end
 		w.Header().Set("Content-Type", mediaEvents)
 		return nil
 	}
@@ -74,8 +74,8 @@ type alarmFeed struct {
 	filter     *alarmFilter
 	severities []alarm.Severity
 	keeper     func() (func(*alarm.Alarm) bool, error) // returns nil for all
-	began      int64                                   // when the reader came
-	after      uint64                                  // the last event that was done with
+	began      int64                                   // when the reader connected
+	after      uint64                                  // the last event that was handled
 	out        outlet
 }
 
@@ -96,7 +96,7 @@ func (f *alarmFeed) run(ctx context.Context) {
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 			f.out.alive(strconv.FormatUint(f.after, 10))
 		default:
-			return // the reader has left, or the server shuts down
+			return // the reader has left, or the server is shutting down
 		}
 	}
 }
@@ -129,8 +129,8 @@ func (f *alarmFeed) send(ctx context.Context, events []alarm.Event) error {
 	return nil
 }
 
-// present reports whether an event is of an entity that was not deleted since: of those that
-// are read again, some may be of one that had the id before.
+// present reports whether the entity of an event has not been deleted since. Old events may be
+// about a previous entity with the same id.
 func (f *alarmFeed) present(ctx context.Context, ev *alarm.Event) bool {
 	if ev.At >= f.began {
 		return true
@@ -139,15 +139,14 @@ func (f *alarmFeed) present(ctx context.Context, ev *alarm.Event) bool {
 	return err == nil && !a.Deleted
 }
 
-// tellAlarms publishes what happens to alarms over MQTT, from now on until the server ends:
-// to e/{id}/alarms of their entities. Those of alarms that are shelved are not told, but
-// that they are.
+// tellAlarms publishes changes of alarms over MQTT, from now on until the server stops: to
+// e/{id}/alarms of their entities. Of a shelved alarm, it publishes only the shelving.
 func (s *Server) tellAlarms() {
 	after := s.alarms.LastEvent()
 	for {
 		events, err := s.alarms.Events(s.serving, after, alarmEventsAtOnce)
 		switch {
-		case errors.Is(err, entity.ErrInvalid): // the service has begun anew with less
+		case errors.Is(err, entity.ErrInvalid): // the service has restarted with fewer events
 			after = s.alarms.LastEvent()
 			continue
 		case s.serving.Err() != nil, errors.Is(err, alarm.ErrClosed), errors.Is(err, entity.ErrClosed):

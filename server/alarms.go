@@ -14,8 +14,8 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// alarmAPI shows alarms to those who may read their entities, and lets those who may write
-// them acknowledge, shelve and clear them.
+// alarmAPI shows alarms to callers who may read their entities. Those who may write them may
+// acknowledge, shelve and clear the alarms.
 type alarmAPI struct {
 	alarms  *alarm.Service
 	runtime *entity.Runtime
@@ -201,7 +201,7 @@ func (a *alarmAPI) list(ctx context.Context, in *listAlarmsRequest) (*answer[ala
 	return ok(page), nil
 }
 
-// optionalBool is the value of a parameter that may be absent.
+// optionalBool returns the value of an optional parameter, nil for none.
 func optionalBool(text string) *bool {
 	if text == "" {
 		return nil
@@ -224,10 +224,9 @@ func (f *alarmFilter) severities() (list []alarm.Severity, err error) {
 	return list, nil
 }
 
-// keeper returns what decides whether an alarm's entity is one that the caller may read
-// and the filter is about, nil where all are. Of an entity that is not there any more only
-// who may read all sees the alarms. Each entity is looked at once, so that the keeper is for
-// a moment: a page or a few events.
+// keeper returns a predicate for alarms whose entity the caller may read and the filter matches;
+// nil means all. Alarms of deleted entities are visible only to callers who may read all entities.
+// Each entity is evaluated once, so the predicate is for short use: a page or a few events.
 func (a *alarmAPI) keeper(ctx context.Context, f *alarmFilter) (func(*alarm.Alarm) bool, error) {
 	if f.Filter == "" && callerOf(ctx).who.MayAll(access.Read) {
 		return nil, nil
@@ -244,7 +243,7 @@ func (a *alarmAPI) keeper(ctx context.Context, f *alarmFilter) (func(*alarm.Alar
 		is, ok := known[x.Entity]
 		if !ok {
 			match.Reset()
-			_ = a.runtime.Scan(ctx, entity.ListQuery{IDs: []string{x.Entity}}, func(v entity.View) bool { // where nothing is read, nothing is shown
+			_ = a.runtime.Scan(ctx, entity.ListQuery{IDs: []string{x.Entity}}, func(v entity.View) bool { // what cannot be read is not shown
 				is = match.Match(ctx, v)
 				return false
 			})
@@ -254,8 +253,8 @@ func (a *alarmAPI) keeper(ctx context.Context, f *alarmFilter) (func(*alarm.Alar
 	}, nil
 }
 
-// allowed reads an alarm if the caller may do something with its entity. Who may not read
-// that is not told whether there is such an alarm.
+// allowed returns an alarm if the caller may do action with its entity. A caller who may not read
+// the entity cannot find out whether the alarm exists.
 func (a *alarmAPI) allowed(ctx context.Context, id string, action access.Action) (alarm.Alarm, error) {
 	who := callerOf(ctx).who
 	x, err := a.alarms.Alarm(ctx, id)
@@ -292,7 +291,7 @@ type alarmNoteRequest struct {
 	Body alarmNoteBody
 }
 
-// change does something to an alarm for the caller.
+// change changes an alarm for the caller.
 func (a *alarmAPI) change(ctx context.Context, id string, f func(by string) (alarm.Alarm, error)) (*answer[alarmJSON], error) {
 	x, err := a.allowed(ctx, id, access.Write)
 	if err != nil {
@@ -356,7 +355,7 @@ type alarmEventJSON struct {
 	Alarm alarmJSON `json:"alarm"`
 }
 
-// encodeAlarmEvent is an event as JSON.
+// encodeAlarmEvent returns an event as JSON.
 func encodeAlarmEvent(ev *alarm.Event) ([]byte, error) {
 	return encodeJSON(&alarmEventJSON{string(ev.Kind), ev.At, ev.By, ev.Seq, newAlarmJSON(&ev.Alarm)})
 }

@@ -8,23 +8,23 @@ import (
 	"strconv"
 )
 
-// answer is what a handler answers a request with: a T, as JSON.
+// answer is the response of a handler: a T, as JSON.
 type answer[T any] struct {
 	value    T
-	text     []byte // value as JSON, where the handler has encoded it; empty, and not nil, for no body
-	status   int    // 0 is 200, or 204 for nothing
-	etag     string // the version, for conditions
-	whole    bool   // etag is the version of all that is in the answer
+	text     []byte // value as JSON, if the handler has encoded it; empty, and not nil, for no body
+	status   int    // 0 means 200, or 204 for no body
+	etag     string // the version, for conditional requests
+	whole    bool   // etag covers everything in the response
 	location string
 }
 
-// ok answers with a value.
+// ok returns a response with a value.
 func ok[T any](value T) *answer[T] { return &answer[T]{value: value} }
 
-// encoded answers with the JSON of a T.
+// encoded returns a response with a T that is already JSON.
 func encoded[T any](text []byte) *answer[T] { return &answer[T]{text: text} }
 
-// noContent is the answer where there is nothing to say.
+// noContent returns a response without a body.
 func noContent() *answer[nothing] { return &answer[nothing]{status: http.StatusNoContent} }
 
 // withStatus sets the status.
@@ -33,14 +33,14 @@ func (a *answer[T]) withStatus(status int) *answer[T] {
 	return a
 }
 
-// withETag adds the version that conditions of writes are about.
+// withETag sets the version for conditional writes.
 func (a *answer[T]) withETag(version string) *answer[T] {
 	a.etag = version
 	return a
 }
 
-// versioned adds a version that changes with any part of the answer: a client that
-// has it is told so instead.
+// versioned sets a version that changes with any part of the response: a client that has it
+// receives 304 instead.
 func (a *answer[T]) versioned(version string) *answer[T] {
 	a.etag, a.whole = version, true
 	return a
@@ -75,11 +75,11 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", mediaJSON)
 	h.Set("Content-Length", strconv.Itoa(len(a.text)))
 	w.WriteHeader(max(a.status, http.StatusOK))
-	_, _ = w.Write(a.text) // a client that has left is not our error
+	_, _ = w.Write(a.text) // the client may have left
 	return nil
 }
 
-// encodeJSON encodes a value. The JSON does not end up inside HTML, so < is not escaped.
+// encodeJSON encodes a value. It does not escape <, because the JSON is not embedded in HTML.
 func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -90,7 +90,7 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), nil
 }
 
-// created is the status of a write.
+// created returns the status of a write.
 func created(isNew bool) int {
 	if isNew {
 		return http.StatusCreated
@@ -98,7 +98,7 @@ func created(isNew bool) int {
 	return http.StatusOK
 }
 
-// either is one of two answers.
+// either is one of two values.
 type either[A, B any] struct {
 	a *A
 	b *B

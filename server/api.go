@@ -15,8 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// resources makes the handlers of the API, each with what it needs, and lists their
-// operations.
+// resources creates the handlers of the API, and returns their operations.
 func (s *Server) resources() []operation {
 	editor := &editor{s.runtime}
 	reader := &historyReader{s.runtime, s.retention}
@@ -61,7 +60,7 @@ func (s *Server) resources() []operation {
 	return list
 }
 
-// handler builds the HTTP side.
+// handler builds the HTTP handler.
 func (s *Server) handler() (http.Handler, error) {
 	dashboard, err := loadDashboard()
 	if err != nil {
@@ -74,7 +73,7 @@ func (s *Server) handler() (http.Handler, error) {
 		allowed[o.pattern] = append(allowed[o.pattern], o.method)
 	}
 	for pattern, methods := range allowed {
-		if !covered(pattern, allowed) { // otherwise other methods go to the pattern that does
+		if !covered(pattern, allowed) { // otherwise the covering pattern answers other methods
 			mux.Handle(pattern, notAllowed(methods))
 		}
 	}
@@ -87,7 +86,8 @@ func (s *Server) handler() (http.Handler, error) {
 	return s.proxies.wrap(guard(mux, s.isOwnName)), nil
 }
 
-// covered reports whether one of the other patterns has the paths of a pattern: /a/{name} has /a/try.
+// covered reports whether another pattern covers the paths of a pattern, as /a/{name} covers
+// /a/try.
 func covered(pattern string, all map[string][]string) bool {
 	parts := strings.Split(pattern, "/")
 	for other := range all {
@@ -99,8 +99,8 @@ func covered(pattern string, all map[string][]string) bool {
 	return false
 }
 
-// isOwnName reports whether a request may address the server by a name. An IP address
-// cannot be made to mean another machine.
+// isOwnName reports whether requests may address the server by a host name. An IP address cannot be
+// redirected to another machine.
 func (s *Server) isOwnName(host string) bool {
 	if isLoopback(host) || slices.ContainsFunc(s.cfg.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 		return true
@@ -114,8 +114,8 @@ func (s *Server) isOwnName(host string) bool {
 	return s.certificates != nil && s.certificates.isFor(host)
 }
 
-// serve runs an operation: an error becomes a problem document, a panic too, and the
-// request is counted.
+// serve runs an operation. It turns errors and panics into problem documents, and counts the
+// request.
 func (s *Server) serve(o *operation) http.Handler {
 	metrics := s.metrics.operation(o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +130,7 @@ func (s *Server) serve(o *operation) http.Handler {
 				s.log.LogAttrs(r.Context(), slog.LevelError, "panic in a request", slog.String("route", o.pattern),
 					slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 				if rec.status != 0 {
-					panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+					panic(http.ErrAbortHandler) // a partial response must not look complete
 				}
 				writeProblem(rec, r, problemOf(fmt.Errorf("panic: %v", p)))
 			}
@@ -152,7 +152,7 @@ func (s *Server) serve(o *operation) http.Handler {
 	})
 }
 
-// heard notes that the device of an entity has made a request.
+// heard records a request by the device of an entity.
 func (s *Server) heard(o *operation, r *http.Request) {
 	if id := o.needs.deviceOf(r, callerOf(r.Context()).who, s.gate.entities); id != "" {
 		s.runtime.Seen(id)
@@ -172,7 +172,7 @@ func notAllowed(methods []string) http.Handler {
 	})
 }
 
-// recorder remembers the status of an answer.
+// recorder records the status of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -192,5 +192,5 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -77,18 +77,18 @@ type sectionsRequest struct {
 	ifChanged
 }
 
-// get answers with all sections of an entity and the times of their leaves.
+// get returns all sections of an entity, with the times of their leaves.
 func (a *attributeAPI) get(ctx context.Context, in *sectionsRequest) (*answer[sectionsJSON], error) {
 	snapshot, err := a.runtime.Entity(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	body := appendSections(nil, &snapshot, sectionFields)
-	body[0] = '{' // in the place of the comma before the first member
+	body[0] = '{' // replaces the comma before the first member
 	return encoded[sectionsJSON](append(body, '}')).versioned(snapshot.ETag), nil
 }
 
-// deltaName is the section that is computed of two others.
+// deltaName is the section that is computed from two others.
 const deltaName = "delta"
 
 type sectionPath struct {
@@ -102,7 +102,7 @@ type getSectionRequest struct {
 	ifChanged
 }
 
-// getSection answers with the document of one section.
+// getSection returns the document of a section.
 func (a *attributeAPI) getSection(ctx context.Context, in *getSectionRequest) (*answer[documentJSON], error) {
 	section, err := entity.ParseSection(in.Section)
 	if err != nil && in.Section != deltaName {
@@ -123,7 +123,7 @@ func noSection(name string) error {
 	return problemf(http.StatusNotFound, "there is no section %q; the sections are attributes, desired, reported and delta", shorten(name, 64))
 }
 
-// writable returns the section of the path, which is to be written.
+// writable returns the section in the path, or an error if it cannot be written.
 func (p *sectionPath) writable() (entity.Section, error) {
 	section, err := entity.ParseSection(p.Section)
 	switch {
@@ -162,8 +162,8 @@ func (a *attributeAPI) put(ctx context.Context, in *putAttributesRequest) (*answ
 	return a.editor.edit(ctx, in.ID, entity.Edits{If: in.replacing(), Patches: in.Body.patches(entity.Replace)}, in.blind())
 }
 
-// patches makes patches of the sections. With replace a section that is not there is
-// emptied, otherwise left alone.
+// patches returns patches of the sections. With entity.Replace, a missing section becomes empty;
+// otherwise it is not changed.
 func (b *sectionsBody) patches(form entity.PatchForm) []entity.Patch {
 	var list []entity.Patch
 	for i, raw := range []json.RawMessage{b.Attributes, b.Desired, b.Reported} {
@@ -177,7 +177,7 @@ func (b *sectionsBody) patches(form entity.PatchForm) []entity.Patch {
 	return list
 }
 
-// patchForms are the media types of a patch.
+// patchForms maps the media types of patches.
 var patchForms = map[string]entity.PatchForm{mediaMergePatch: entity.MergePatch, mediaJSONPatch: entity.JSONPatch}
 
 // patchSection patches one section.
@@ -196,7 +196,7 @@ type patchAttributesRequest struct {
 	Body payload
 }
 
-// patch patches the document that has the sections as its members.
+// patch patches the document whose members are the sections.
 func (a *attributeAPI) patch(ctx context.Context, in *patchAttributesRequest) (*answer[editedJSON], error) {
 	edits := entity.Edits{If: in.condition}
 	if in.Body.media == mediaJSONPatch {
@@ -212,22 +212,22 @@ func (a *attributeAPI) patch(ctx context.Context, in *patchAttributesRequest) (*
 	}
 	edits.Patches = b.patches(entity.MergePatch)
 	for i := range edits.Patches {
-		if isNull(edits.Patches[i].Body) { // removing a section leaves an empty one
+		if isNull(edits.Patches[i].Body) { // removing a section leaves it empty
 			edits.Patches[i].Form, edits.Patches[i].Body = entity.Replace, []byte("{}")
 		}
 	}
 	return a.editor.edit(ctx, in.ID, edits, false)
 }
 
-// splitPatch makes of a JSON patch of all sections patches of one each, in the
-// order of the operations.
+// splitPatch splits a JSON patch of all sections into patches of one section each, in the order of
+// the operations.
 func splitPatch(body []byte) ([]entity.Patch, error) {
 	var ops []map[string]json.RawMessage
 	if err := json.Unmarshal(body, &ops); err != nil {
 		return nil, problemf(http.StatusBadRequest, `the body is no JSON patch such as [{"op":"replace","path":"/desired/setpoint","value":21}]: %v`, jsonError(err))
 	}
 	var patches []entity.Patch
-	var runs [][]map[string]json.RawMessage // the operations of each
+	var runs [][]map[string]json.RawMessage // the operations of each patch
 	for i, op := range ops {
 		section, err := localize(op, "path")
 		if err != nil {
@@ -257,7 +257,7 @@ func splitPatch(body []byte) ([]entity.Patch, error) {
 	return patches, nil
 }
 
-// localize takes the section off a pointer of an operation, and returns it.
+// localize removes the section from a pointer of an operation, and returns it.
 func localize(op map[string]json.RawMessage, member string) (entity.Section, error) {
 	var pointer string
 	if err := json.Unmarshal(op[member], &pointer); err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/greenroom-go/greenroom/server/azure"
 )
 
-// azureAPI is the HTTP side of package azure: messages from and to devices, with the paths of Azure IoT Hub. Twins
-// and methods it has over MQTT only.
+// azureAPI is the HTTP side of package azure: messages from and to devices, with the paths of Azure
+// IoT Hub. Twins and methods are available over MQTT only.
 type azureAPI struct {
 	runtime   *entity.Runtime
 	telemetry *telemetryAPI
 	commands  *commandAPI
 }
 
-// mediaBatch is the media type of several messages of a device.
+// mediaBatch is the media type of a batch of messages.
 const mediaBatch = "application/vnd.microsoft.iothub.json"
 
 func (a *azureAPI) operations() []operation {
@@ -59,7 +59,8 @@ type deviceMessageRequest struct {
 	Body payload
 }
 
-// post takes one message, whose properties are headers, or a batch, of which all is refused or nothing.
+// post handles one message, whose properties are headers, or a batch, which is accepted or refused
+// as a whole.
 func (a *azureAPI) post(w http.ResponseWriter, r *http.Request, in *deviceMessageRequest) error {
 	batch := []azure.Batched{{Body: in.Body.text}}
 	if in.Body.media == mediaBatch {
@@ -89,7 +90,8 @@ type nextDeviceMessageRequest struct {
 	azureVersion
 }
 
-// next answers with the next command, whose id is the lock, or with 204 where there is none. Until it is completed it comes again.
+// next returns the next command, whose id is the lock, or 204 if there is none. The command is
+// returned again until it is completed.
 func (a *azureAPI) next(w http.ResponseWriter, r *http.Request, in *nextDeviceMessageRequest) error {
 	c, err := a.commands.take(r.Context(), in.ID, 0)
 	if err != nil {
@@ -105,7 +107,7 @@ func (a *azureAPI) next(w http.ResponseWriter, r *http.Request, in *nextDeviceMe
 	h.Set("IoTHub-MessageId", c.ID)
 	h.Set("IoTHub-To", "/devices/"+url.PathEscape(in.ID)+"/messages/deviceBound")
 	h.Set("IoTHub-App-"+azure.CommandProperty, url.PathEscape(c.Name))
-	_, _ = w.Write(azure.RequestBody(c)) // a client that has left is not our error
+	_, _ = w.Write(azure.RequestBody(c)) // the client may have left
 	return nil
 }
 
@@ -120,10 +122,10 @@ type completeDeviceMessageRequest struct {
 	Reject *string `query:"reject" maxLength:"64"`
 }
 
-// errLockLost is Azure's answer about a message that is not there any more.
+// errLockLost is Azure's response about a message that does not exist any more.
 var errLockLost = problemf(http.StatusPreconditionFailed, "the lock of the message is lost: it was completed, rejected or canceled, or there is none of that id")
 
-// locked returns nil if a message is there that was not completed yet.
+// locked returns nil if a message exists and is not completed.
 func (a *azureAPI) locked(ctx context.Context, in *deviceMessagePath) error {
 	open, err := a.runtime.OpenCommands(ctx, in.ID)
 	if err != nil && !errors.Is(err, entity.ErrNotFound) {
@@ -146,7 +148,7 @@ func (a *azureAPI) complete(ctx context.Context, in *completeDeviceMessageReques
 	return noContent(), a.runtime.Done(ctx, in.ID, in.Command, value.Value{})
 }
 
-// abandon changes nothing: what was not completed comes again.
+// abandon changes nothing: a message that is not completed is returned again.
 func (a *azureAPI) abandon(ctx context.Context, in *deviceMessagePath) (*answer[nothing], error) {
 	return noContent(), a.locked(ctx, in)
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// databaseFile is the file of a SQLite store in its directory.
+// databaseFile is the name of a SQLite store's file.
 const databaseFile = "greenroom.db"
 
-// BackupInfo tells what a backup is of.
+// BackupInfo describes a backup.
 type BackupInfo struct {
 	Identity   string    // of the store, see entity.StoreInfo
-	Entities   int64     // how many it has
+	Entities   int64     // the number of entities
 	LastChange uint64    // the sequence of its newest change
-	Copied     time.Time // when it was made; zero where the file does not say
+	Copied     time.Time // when it was made; zero if the file does not say
 }
 
-// String returns it as a phrase, for messages.
+// String returns a phrase for messages.
 func (i BackupInfo) String() string {
 	text := fmt.Sprintf("store %s with %d entities, up to change %d", i.Identity, i.Entities, i.LastChange)
 	if !i.Copied.IsZero() {
@@ -38,14 +38,12 @@ func (i BackupInfo) String() string {
 	return text
 }
 
-// Backup writes a consistent copy of the store at an address (see Config.Store) to
-// a file that does not exist yet. A server may be running on it and go on: what it
-// had acknowledged when Backup was called is in the copy, and of what came later
-// all up to some moment. The copy is one file, synced, and checked after it was
-// written.
+// Backup writes a consistent copy of the store at an address (see Config.Store) to a file, which
+// must not exist. A server may use the store meanwhile. The copy contains everything that the
+// server had acknowledged when Backup was called, and later changes up to some moment. It is one
+// file, which is synced and checked after it was written.
 //
-// Only stores of SQLite are copied so; for PostgreSQL the error says how its own
-// tools do it.
+// Backup supports only SQLite stores; for PostgreSQL the error says how to use its own tools.
 func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) {
 	a, err := parseStore(store)
 	switch {
@@ -65,7 +63,7 @@ func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) 
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return info, fmt.Errorf("backup: %w", err)
 	}
-	defer func() { _ = os.Remove(part) }() // it has been renamed where all went well
+	defer func() { _ = os.Remove(part) }() // it has been renamed if all went well
 	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
 		return info, fmt.Errorf("copy %s to %s: %w", from, part, err)
 	}
@@ -78,11 +76,10 @@ func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) 
 	return info, settleFile(part, to)
 }
 
-// Restore puts a copy that Backup has made into the directory of a store that does
-// not exist yet, and opens it once to see that it is one. No server may use the
-// directory. The restored store is another one than that of the backup: it has an
-// identity of its own, and cursors of changes that the backup does not have are not
-// taken for its own.
+// Restore copies a backup to the directory of a store, which must not exist, and opens it once to
+// check it. No server may use the directory. The restored store differs from the one that was
+// backed up: it has its own identity, so that cursors for changes that the backup does not contain
+// are not accepted.
 func Restore(ctx context.Context, from, store string) (info BackupInfo, err error) {
 	a, err := parseStore(store)
 	switch {
@@ -92,7 +89,7 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 		return info, postgresBackup(a.url, "a copy by pg_dump is restored to %s, which must have no schema %s yet, by PostgreSQL's own program: pg_restore --exit-on-error %s --dbname=%s", from)
 	}
 	to := filepath.Join(a.dir, databaseFile)
-	for _, companion := range []string{"", "-wal", "-journal"} { // SQLite would take what they have for changes of the backup
+	for _, companion := range []string{"", "-wal", "-journal"} { // SQLite would apply them to the backup
 		if _, err := os.Lstat(to + companion); err == nil {
 			return info, fmt.Errorf("%w: the directory must be new or empty, but %s has a store, or a part of one", ErrBackup, a.dir)
 		}
@@ -123,8 +120,8 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 	return info, s.Close()
 }
 
-// postgresBackup is the error that says how PostgreSQL does it: with the name of the
-// store, its schema, the file and the address, as a shell wants them.
+// postgresBackup returns an error that says how to use PostgreSQL's tools: with the name of the
+// store, its schema, the file and the address, quoted for a shell.
 func postgresBackup(address, format, file string) error {
 	dbname, schema, err := postgres.Tools(address)
 	if err != nil {
@@ -133,7 +130,7 @@ func postgresBackup(address, format, file string) error {
 	return fmt.Errorf("%w: "+format, ErrBackup, StoreName(address), shellWord(schema), shellWord(file), shellWord(dbname))
 }
 
-// shellWord quotes what a POSIX shell would not take as one word.
+// shellWord quotes a string that a POSIX shell would not accept as one word.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@", r)
@@ -166,7 +163,7 @@ func execSQLite(ctx context.Context, path, statement string, args ...any) error 
 	return errors.Join(err, db.Close())
 }
 
-// inspectBackup reads what a file is a backup of, and reports whether it is sound.
+// inspectBackup returns a description of the backup in a file, and checks the file.
 func inspectBackup(ctx context.Context, path string) (info BackupInfo, err error) {
 	if err := checkSQLite(ctx, path); err != nil {
 		return info, err
@@ -188,7 +185,7 @@ func inspectBackup(ctx context.Context, path string) (info BackupInfo, err error
 	return info, nil
 }
 
-// checkSQLite reports whether a file is a sound database.
+// checkSQLite checks that a file is a sound database.
 func checkSQLite(ctx context.Context, path string) error {
 	db, err := openSQLite(path)
 	if err != nil {
@@ -219,7 +216,7 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// settleFile makes a file durable under its name.
+// settleFile renames a file durably.
 func settleFile(part, to string) error {
 	sync := func(path string) error {
 		f, err := os.Open(path)

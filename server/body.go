@@ -28,9 +28,8 @@ const (
 	mediaEvents     = "text/event-stream"
 )
 
-// readBody reads a body of at most limit bytes and returns it with its media
-// type, which is one of those given. The first of them is taken where the request
-// names none.
+// readBody reads a body of at most limit bytes, and returns it with its media type, which must be
+// one of medias. The first of them is the default.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, medias ...string) ([]byte, string, error) {
 	media, err := mediaOf(r.Header, medias...)
 	if err != nil {
@@ -40,8 +39,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, medias ...str
 	return body, media, bodyProblem(err)
 }
 
-// bodyProblem is the problem of an error of reading a body: what comes, and how, is
-// the client's affair.
+// bodyProblem returns the problem for an error of reading a body, which is the client's fault.
 func bodyProblem(err error) error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -54,8 +52,7 @@ func bodyProblem(err error) error {
 	}
 }
 
-// mediaOf returns the media type of a body, or refuses one that is not among
-// the given ones.
+// mediaOf returns the media type of a body, or an error if it is not among medias.
 func mediaOf(h http.Header, medias ...string) (string, error) {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return "", problemf(http.StatusUnsupportedMediaType, "the body must have no Content-Encoding, not %s", shorten(encoding, 64))
@@ -64,7 +61,7 @@ func mediaOf(h http.Header, medias ...string) (string, error) {
 	if contentType == "" {
 		return medias[0], nil
 	}
-	if slices.Contains(medias, contentType) { // nearly always: it need not be taken apart
+	if slices.Contains(medias, contentType) { // nearly always: it need not be parsed
 		return contentType, nil
 	}
 	media, params, err := mime.ParseMediaType(contentType)
@@ -76,13 +73,13 @@ func mediaOf(h http.Header, medias ...string) (string, error) {
 	return media, nil
 }
 
-// decodeJSON reads a body into v. It refuses members that v does not have: they are
-// misspelled ones.
+// decodeJSON decodes a body into v. It refuses members that v does not have, which are probably
+// misspelled.
 func decodeJSON(body []byte, v any) error {
 	switch text := bytes.TrimSpace(body); {
 	case len(text) == 0:
 		return problemf(http.StatusBadRequest, "the body must be a JSON object, but is empty")
-	case isNull(text): // to Go an object without members
+	case isNull(text): // which Go would decode as an empty object
 		return problemf(http.StatusBadRequest, "the body must be a JSON object, not null")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -96,7 +93,7 @@ func decodeJSON(body []byte, v any) error {
 	return nil
 }
 
-// jsonError says what is wrong with JSON in the terms of JSON.
+// jsonError describes an error of encoding/json without Go's terms.
 func jsonError(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -114,18 +111,17 @@ func jsonError(err error) error {
 	}
 }
 
-// precondition is what a write wants of the version that is there.
+// precondition is the condition of a write on the current version.
 type precondition struct {
 	// The version that must be current, in quotes, or * for any.
 	IfMatch entityTags `header:"If-Match"`
 	// *: fail if it already exists.
 	IfNoneMatch entityTags `header:"If-None-Match"`
 
-	condition string // both as entity.CheckCondition has them, "" for none
+	condition string // of both headers, for entity.CheckCondition; "" for none
 }
 
-// ifChanged is a reader's wish to be told when nothing has changed: see
-// [answer.versioned].
+// ifChanged is the condition of a read: see [answer.versioned].
 type ifChanged struct {
 	// The version that the client has; if it is still current, the response is 304.
 	IfNoneMatch string `header:"If-None-Match"`
@@ -134,7 +130,7 @@ type ifChanged struct {
 // entityTags are the values of a header.
 type entityTags []string
 
-// check reads the condition.
+// check parses the condition.
 func (p *precondition) check() error {
 	switch {
 	case len(p.IfMatch)+len(p.IfNoneMatch) > 1:
@@ -155,17 +151,17 @@ func (p *precondition) check() error {
 	if !ok || !closed || tag == "" || strings.ContainsAny(tag, `",`) {
 		return problemf(http.StatusBadRequest, `If-Match must be the ETag of an answer, in its quotes, or *, not %s`, shorten(p.IfMatch[0], 64))
 	}
-	p.condition, _, _ = strings.Cut(tag, ".") // behind the dot is a hash of a representation
+	p.condition, _, _ = strings.Cut(tag, ".") // after the dot is a hash of a representation
 	return nil
 }
 
-// replacing is the condition of a write that replaces all there is: a blind one, without
-// a condition, may only make something new.
+// replacing returns the condition of a write that replaces everything. Without a condition in the
+// request, such a write may only create.
 func (p *precondition) replacing() string { return cmp.Or(p.condition, entity.IfNone) }
 
 func (p *precondition) blind() bool { return p.condition == "" }
 
-// replaced answers a write that has replaced all there is, or failed to.
+// replaced returns the response to a write that replaces everything.
 func replaced[T any](p *precondition, value T, etag string, err error) (*answer[T], error) {
 	if err != nil {
 		return nil, conditionProblem(err, p.replacing(), p.blind(), true)
@@ -173,7 +169,7 @@ func replaced[T any](p *precondition, value T, etag string, err error) (*answer[
 	return ok(value).withETag(etag).withStatus(created(p.replacing() == entity.IfNone)), nil
 }
 
-// removed answers a write that has removed something, or failed to.
+// removed returns the response to a deletion.
 func (p *precondition) removed(err error) (*answer[nothing], error) {
 	if err != nil {
 		return nil, conditionProblem(err, p.condition, false, true)
@@ -181,9 +177,8 @@ func (p *precondition) removed(err error) (*answer[nothing], error) {
 	return noContent(), nil
 }
 
-// conditionProblem turns the error of a write under a condition into what HTTP
-// has for it. missing reports whether ErrNotFound can only mean the thing that is
-// written.
+// conditionProblem translates the error of a conditional write for HTTP. missing reports whether
+// ErrNotFound can only refer to what is written.
 func conditionProblem(err error, condition string, blind, missing bool) error {
 	switch {
 	case err == nil:

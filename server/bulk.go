@@ -26,10 +26,9 @@ const (
 	maxBulkChanged = 10_000_000
 	maxBulkRate    = 100_000
 	defBulkChanged = 1_000_000
-	// bulkAtOnce is how many edits of a job are under way together: they share
-	// commits.
+	// bulkAtOnce is how many edits of a job run concurrently; they share commits.
 	bulkAtOnce = 64
-	// bulkSample bounds the ids and the errors that a job shows.
+	// bulkSample bounds the ids and the errors in the status of a job.
 	bulkSample = 20
 )
 
@@ -39,7 +38,7 @@ const (
 	bulkDone     = "done"
 	bulkFailed   = "failed"
 	bulkCanceled = "canceled"
-	bulkLimited  = "limited" // more would match than were asked for
+	bulkLimited  = "limited" // there are more matches than the limit
 )
 
 // bulkAPI starts bulk updates and shows them. They end with the server.
@@ -53,7 +52,7 @@ type bulkAPI struct {
 	mu      sync.Mutex
 	next    int64      // guarded by mu
 	running int        // guarded by mu
-	jobs    []*bulkJob // the oldest first, guarded by mu
+	jobs    []*bulkJob // oldest first, guarded by mu
 }
 
 func (a *bulkAPI) operations() []operation {
@@ -130,7 +129,7 @@ type bulkListJSON struct {
 	Jobs []bulkStatus `json:"jobs"`
 }
 
-// bulkJob is a bulk update that runs, or has run.
+// bulkJob is a bulk update.
 type bulkJob struct {
 	api     *bulkAPI
 	filter  *filter.Filter
@@ -144,7 +143,7 @@ type bulkJob struct {
 
 	mu      sync.Mutex
 	status  bulkStatus
-	limited bool // there is more than the limit; guarded by mu
+	limited bool // there are more matches than the limit; guarded by mu
 }
 
 func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus], error) {
@@ -165,7 +164,7 @@ func (a *bulkAPI) post(ctx context.Context, in *bulkRequest) (*answer[bulkStatus
 		job.end(nil)
 		return ok(job.state()), nil
 	}
-	// The job outlives the request, but not who has started it.
+	// The job outlives the request, but not the caller's credentials.
 	ctx, cancel := context.WithCancel(a.serving)
 	job.cancel = cancel
 	unwatch, ok := who.Watch(cancel)
@@ -226,8 +225,8 @@ func (a *bulkAPI) newJob(b *bulkBody, by string) (*bulkJob, error) {
 	return job, nil
 }
 
-// name gives the commands of the job their key: each device gets one of a job, and one of
-// all jobs that were asked for with the same key.
+// name sets the idempotency key of the job's commands: each device receives one command of a job,
+// and one of all jobs that were requested with the same key.
 func (j *bulkJob) name(key *string) error {
 	switch {
 	case key == nil && j.command != nil:
@@ -237,14 +236,14 @@ func (j *bulkJob) name(key *string) error {
 		return problemf(http.StatusBadRequest, "Idempotency-Key must only be there with command")
 	case *key == "" || len(*key) > entity.MaxCommandKeyBytes:
 		return problemf(http.StatusBadRequest, "Idempotency-Key must have 1 to %d bytes, not %d", entity.MaxCommandKeyBytes, len(*key))
-	default: // not the key itself, which may be that of a single command
+	default: // not the key itself, which may be used for a single command
 		sum := sha256.Sum256([]byte(*key))
 		j.command.Key = "bulk " + hex.EncodeToString(sum[:])
 	}
 	return nil
 }
 
-// ways is how many ways to change an entity there are.
+// ways returns how many kinds of change are requested.
 func (b *bulkBody) ways() (n int) {
 	for _, has := range []bool{b.Patch != nil, b.Delete, b.Command != nil} {
 		if has {
@@ -254,7 +253,7 @@ func (b *bulkBody) ways() (n int) {
 	return n
 }
 
-// add takes up a job, and forgets old ones that have ended.
+// add adds a job, and forgets old ones that have ended.
 func (a *bulkAPI) add(job *bulkJob) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -275,7 +274,7 @@ func (a *bulkAPI) add(job *bulkJob) error {
 	return nil
 }
 
-// active is how many jobs run.
+// active returns how many jobs are running.
 func (a *bulkAPI) active() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -313,7 +312,7 @@ func (a *bulkAPI) get(_ context.Context, in *bulkPath) (*answer[bulkStatus], err
 	return ok(job.state()), nil
 }
 
-// stop ends a job. What it has done stays.
+// stop cancels a job. What it has changed stays.
 func (a *bulkAPI) stop(_ context.Context, in *bulkPath) (*answer[nothing], error) {
 	job, err := a.find(in.Job)
 	if err != nil {
@@ -337,7 +336,7 @@ func (j *bulkJob) update(f func(*bulkStatus)) {
 	f(&j.status)
 }
 
-// end notes how the job ended.
+// end records how the job ended.
 func (j *bulkJob) end(err error) {
 	j.update(func(s *bulkStatus) {
 		s.Ended = time.Now().UnixMilli()
@@ -355,7 +354,7 @@ func (j *bulkJob) end(err error) {
 	})
 }
 
-// scan calls f with the entities that match, by id and version.
+// scan calls f with the ids and versions of the matching entities.
 func (j *bulkJob) scan(ctx context.Context, f func(id, etag string)) error {
 	return j.api.finder.Each(ctx, search.Query{Filter: j.filter, Type: j.typ}, func(v entity.View, matched bool) bool {
 		if !matched {
@@ -379,12 +378,11 @@ func (j *bulkJob) scan(ctx context.Context, f func(id, etag string)) error {
 	})
 }
 
-// bulkGrace is how long the edits that are under way when a job is canceled may take to
-// be answered.
+// bulkGrace bounds the wait for running edits when a job is canceled.
 const bulkGrace = 2 * time.Second
 
-// run makes the edits, some at a time. When ctx ends no more are begun, and those under
-// way are waited for: it is known then what became of them.
+// run makes the edits, several at a time. When ctx ends, it begins no more, and waits for those
+// that are running, so that their outcome is known.
 func (j *bulkJob) run(ctx context.Context) {
 	work, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
@@ -414,11 +412,10 @@ func (j *bulkJob) run(ctx context.Context) {
 	j.end(err)
 }
 
-// bulkTries is how often an entity is looked at again that was changed by somebody
-// else meanwhile.
+// bulkTries is how often an entity is evaluated again because it was changed meanwhile.
 const bulkTries = 3
 
-// change edits one entity, if it is still one of those that are meant.
+// change edits an entity if it still matches.
 func (j *bulkJob) change(ctx context.Context, id, etag string) {
 	err := j.write(ctx, id, etag)
 	for range bulkTries {
@@ -449,8 +446,7 @@ func (j *bulkJob) change(ctx context.Context, id, etag string) {
 	})
 }
 
-// match returns the version of an entity that is still one of those that are meant, and
-// ErrConflict otherwise.
+// match returns the version of an entity if it still matches, and ErrConflict otherwise.
 func (j *bulkJob) match(ctx context.Context, id string) (etag string, err error) {
 	err = j.api.runtime.View(ctx, id, func(v entity.View) error {
 		if !search.NewMatcher(j.api.runtime, j.filter).Match(ctx, v) || j.typ != "" && !v.IsA(j.typ) {
@@ -464,7 +460,7 @@ func (j *bulkJob) match(ctx context.Context, id string) (etag string, err error)
 
 func (j *bulkJob) write(ctx context.Context, id, etag string) error {
 	if j.command != nil {
-		// A command has no condition, and with a rate it may be long since the entity was found.
+		// A command has no condition, and with a rate, the entity may have been found long ago.
 		if _, err := j.match(ctx, id); err != nil {
 			return err
 		}

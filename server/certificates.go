@@ -14,26 +14,26 @@ import (
 	"golang.org/x/crypto/acme"
 )
 
-// TLS says with what a server encrypts: with files, which are read again when they change, or with
-// what an authority issues. The zero TLS is none.
+// TLS configures the certificate of a server: from files, which are read again when they change, or
+// from an authority. The zero TLS disables encryption.
 type TLS struct {
-	// Cert and Key are files in PEM: the certificate with those between it and its
-	// CA, and its key.
+	// Cert and Key are PEM files: the certificate, followed by any intermediate certificates, and
+	// its key.
 	Cert, Key string
-	// ACME, where it has Hosts, takes the place of these files.
+	// ACME, if it has Hosts, replaces these files.
 	ACME ACME
-	// ClientCA, if not empty, is a file in PEM with the certificates of those who sign
-	// the certificates of clients. A client that shows one is the principal that its common
-	// name says; none needs to show one.
+	// ClientCA, if not empty, is a PEM file with the CA certificates for client certificates. A
+	// client that presents one is the principal named by its common name. Client certificates are
+	// optional.
 	ClientCA string
 }
 
-// Enabled reports whether there is anything set.
+// Enabled reports whether any field is set.
 func (t *TLS) Enabled() bool {
 	return t.Cert != "" || t.Key != "" || t.ClientCA != "" || len(t.ACME.Hosts) > 0
 }
 
-// Check returns nil if the files can be used. It asks no authority for a certificate.
+// Check returns nil if the files are valid. It does not contact an authority.
 func (t *TLS) Check() error {
 	if len(t.ACME.Hosts) > 0 {
 		if err := t.ACME.check(); err != nil {
@@ -44,7 +44,7 @@ func (t *TLS) Check() error {
 	return err
 }
 
-// load reads the files. Without a certificate among them, issued returns those of the authority.
+// load reads the files. Without a certificate among them, issued returns that of the authority.
 func (t *TLS) load(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	switch {
@@ -77,22 +77,22 @@ func (t *TLS) load(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) 
 	return c, nil
 }
 
-// certificatesFor is how long files are taken to be unchanged.
+// certificatesFor is how long files are assumed to be unchanged.
 const certificatesFor = time.Second
 
-// certificates has what the files of a TLS say, and looks at them when somebody connects.
-// What cannot be used, such as a certificate that was written before its key, is logged,
-// and the one before stays.
+// certificates holds the contents of the files of a TLS, and checks them for changes when a client
+// connects. If the new files are invalid, for example because the certificate was written before
+// its key, it logs that and keeps the old contents.
 type certificates struct {
 	files  TLS
 	log    *slog.Logger
-	issuer *issuer // nil where the certificate is in a file
+	issuer *issuer // nil if the certificate is in a file
 	turns  *handshakes
 
 	mu     sync.Mutex
 	config *tls.Config // guarded by mu
-	stamp  string      // of the files that config is of; guarded by mu
-	failed string      // of files that were of no use; guarded by mu
+	stamp  string      // of the files in config; guarded by mu
+	failed string      // of files that were invalid; guarded by mu
 	looked time.Time   // guarded by mu
 }
 
@@ -117,7 +117,7 @@ func (c *certificates) load() (*tls.Config, error) {
 	return c.files.load(c.issuer.certificate)
 }
 
-// stamp changes when a file does.
+// stamp returns a string that changes when a file does.
 func (t *TLS) stamp() (s string) {
 	for _, name := range []string{t.Cert, t.Key, t.ClientCA} {
 		if info, err := os.Stat(name); err == nil {
@@ -139,7 +139,7 @@ func (c *certificates) listener(ln net.Listener) net.Listener {
 			cert := &config.Certificates[0]
 			find = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil } //nolint:unparam // as GetCertificate
 		}
-		config.Certificates = nil // so that GetCertificate is asked
+		config.Certificates = nil // so that GetCertificate is called
 		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			cert, err := find(hello)
 			if err == nil {
@@ -151,7 +151,8 @@ func (c *certificates) listener(ln net.Listener) net.Listener {
 	}})
 }
 
-// turn waits for the turn of a handshake. Where the authority has to be waited for, there is none.
+// turn waits for the turn of a handshake. A handshake that has to wait for the authority takes no
+// turn.
 func (c *certificates) turn(hello *tls.ClientHelloInfo) error {
 	if turn, ok := hello.Conn.(*turnConn); ok && (c.issuer == nil || c.issuer.has(hello)) {
 		return turn.take()
@@ -181,7 +182,7 @@ func (c *certificates) current() *tls.Config {
 	return config
 }
 
-// isFor reports whether the certificate is one for a host.
+// isFor reports whether the certificate is valid for a host.
 func (c *certificates) isFor(host string) bool {
 	if c.issuer != nil {
 		return c.issuer.isFor(host)

@@ -12,11 +12,11 @@ import (
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
-// claimedBy is the attribute with the name of the principal that has claimed an entity. A grant with the filter
-// attributes.claimedBy = "alice" is over what alice has claimed.
+// claimedBy is the attribute with the name of the principal that has claimed an entity. A grant
+// with the filter attributes.claimedBy = "alice" covers the entities that alice has claimed.
 const claimedBy = "/claimedBy"
 
-// claimAPI lets people have the devices whose secret they know.
+// claimAPI lets people claim devices whose secret they know.
 type claimAPI struct {
 	runtime *entity.Runtime
 	claims  *access.Claims
@@ -111,11 +111,11 @@ func (a *claimAPI) claim(w http.ResponseWriter, r *http.Request, in *claimReques
 	return nil
 }
 
-// maxClaimTries is how often a claim is tried again when another edit came in between.
+// maxClaimTries is how often a claim is tried if other edits intervene.
 const maxClaimTries = 10
 
-// give makes a principal the one that has claimed an entity, unless another one has. Of two that
-// come at the same time one gets it: the device may have offered itself to both, one after the other.
+// give records that a principal has claimed an entity, unless another one has. If two claim it
+// concurrently, one succeeds: the device may have offered itself to both, one after the other.
 func (a *claimAPI) give(ctx context.Context, id, who string) error {
 	name, err := json.Marshal(who)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// commandAPI sends commands to devices, shows what becomes of them, and is where devices
-// that speak HTTP get them and answer.
+// commandAPI sends commands to devices and shows their state. Devices that use HTTP receive and
+// answer them here.
 type commandAPI struct {
 	runtime *entity.Runtime
 	serving context.Context //nolint:containedctx // the server's own life: who waits is answered at its end
@@ -113,7 +113,7 @@ func newCommandJSON(c *entity.Command) commandJSON {
 	}
 }
 
-// command makes the body what the runtime is asked for.
+// command converts the body for the runtime.
 func (b *commandBody) command(by string) (n entity.NewCommand, err error) {
 	n = entity.NewCommand{Name: b.Name, Parallel: b.Parallel, By: by}
 	if n.Request, err = entity.ParseValue(b.Request); err != nil {
@@ -139,8 +139,9 @@ type postCommandRequest struct {
 	Body           commandBody
 }
 
-// post sends a command. Who waits for its end is answered with it, and who waits in vain, or may
-// not know the end any more, as one who does not wait.
+// post sends a command. If the caller waits, the response shows the command at its end, or its
+// present state when the time is up. If the caller may no longer see that, the response is as
+// without a wait.
 func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[commandJSON], error) {
 	caller := callerOf(ctx)
 	n, err := in.Body.command(caller.who.Name())
@@ -157,7 +158,7 @@ func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[
 		return nil, err
 	}
 	caller.about = "command " + c.ID + " " + c.Name
-	caller.changed() // before it is waited for
+	caller.changed() // before the wait
 	switch end, err := a.await(ctx, &c, in.wait); {
 	case err == nil:
 		c = end
@@ -172,8 +173,8 @@ func (a *commandAPI) post(ctx context.Context, in *postCommandRequest) (*answer[
 	return reply, nil
 }
 
-// await returns a command at its end, or as it is when the time is up. It fails for a caller that may
-// not know that any more.
+// await returns a command when it has ended, or its present state when the time is up. It fails if
+// the caller may no longer see it.
 func (a *commandAPI) await(ctx context.Context, c *entity.Command, wait time.Duration) (entity.Command, error) {
 	if wait == 0 || c.State.Ended() {
 		return *c, nil
@@ -193,8 +194,8 @@ func (a *commandAPI) await(ctx context.Context, c *entity.Command, wait time.Dur
 	return end, err
 }
 
-// waits returns a context that ends with the time to wait, with the server or with the credentials of
-// the caller.
+// waits returns a context that ends after wait, with the server, or when the caller's credentials
+// are revoked.
 func (a *commandAPI) waits(ctx context.Context, wait time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	stop := context.AfterFunc(a.serving, cancel)
@@ -289,8 +290,8 @@ type nextCommandRequest struct {
 	waitParam
 }
 
-// next is a receiver of one command for as long as the request waits. Unless it is answered
-// the command goes to the next receiver.
+// next receives one command while the request waits. Unless it is answered, the command goes to the
+// next receiver.
 func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[commandMessageJSON], error) {
 	c, err := a.take(ctx, in.ID, in.wait)
 	if err != nil || c == nil {
@@ -299,8 +300,8 @@ func (a *commandAPI) next(ctx context.Context, in *nextCommandRequest) (*answer[
 	return encoded[commandMessageJSON](c.AppendMessage(nil)), nil
 }
 
-// take returns the next command of an entity, or nil where there is none in time. It fails for a caller
-// that may not have it any more.
+// take returns the next command of an entity, or nil if there is none in time. It fails if the
+// caller may no longer receive it.
 func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*entity.Command, error) {
 	open, err := a.runtime.OpenCommands(ctx, id)
 	if err != nil && !errors.Is(err, entity.ErrNotFound) {
@@ -334,8 +335,7 @@ func (a *commandAPI) take(ctx context.Context, id string, wait time.Duration) (*
 	return c, nil
 }
 
-// leastWait is how long who does not want to wait waits for the entity to say that it has
-// a command.
+// leastWait is how long a request without a wait waits for the entity to deliver a command.
 const leastWait = 250 * time.Millisecond
 
 // commandAnswerBody is what a device reports about a command: delivered, progress, result or error.
@@ -356,7 +356,7 @@ type postAnswerRequest struct {
 	Body payload
 }
 
-// answer takes the payloads of MQTT.
+// answer accepts the same payloads as MQTT.
 func (a *commandAPI) answer(ctx context.Context, in *postAnswerRequest) (*answer[nothing], error) {
 	said, err := entity.ParseCommandAnswer(in.Body.text)
 	if err != nil {

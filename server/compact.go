@@ -34,7 +34,7 @@ func Compact(ctx context.Context, address string, log *slog.Logger) (before, aft
 		return before, after, err
 	}
 	if before, err = ReadUsage(ctx, address); err == nil {
-		// What could be sealed is, and its space is given back, also where something is damaged.
+		// Whatever can be sealed is sealed, and its space is freed, even if something is damaged.
 		if err = s.Compact(ctx); context.Cause(ctx) == nil {
 			if s, ok := s.(*sqlite.Store); ok {
 				err = errors.Join(err, s.Shrink(ctx))

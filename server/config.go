@@ -16,79 +16,80 @@ const (
 	DefaultDrainTimeout = 10 * time.Second
 )
 
-// Config sets up a Server. The zero value serves on the default ports.
+// Config configures a Server. The zero value serves on the default ports.
 type Config struct {
-	// DataDir is the directory of the store where Store names none, made when it
-	// does not exist. Defaults to DefaultDataDir in the working directory.
+	// DataDir is the directory of the store, unless Store is set. It is created if it does not
+	// exist. The default is DefaultDataDir in the working directory.
 	DataDir string
 
-	// Store is where everything is kept: a directory, as it is or after sqlite:,
-	// or the URL of a PostgreSQL database, postgres://user:password@host/database
-	// (see package postgres). Defaults to DataDir.
+	// Store is the address of the store: a directory, optionally prefixed with sqlite:, or the URL
+	// of a PostgreSQL database, postgres://user:password@host/database (see package postgres). The
+	// default is DataDir.
 	Store string
 
 	// SealAfter is how long no value must have come for an hour of the history before that hour is
 	// packed: see [sqlite.Options] and [postgres.Options]. Defaults to sqlite.DefaultSealAfter.
 	SealAfter time.Duration
 
-	// ChangeLogAge is how long changes are kept from which event streams, mappings and others
-	// that follow resume: see [sqlite.Options] and [postgres.Options]. Defaults to
+	// ChangeLogAge is how long changes are kept, from which event streams, mappings and others
+	// resume: see [sqlite.Options] and [postgres.Options]. The default is
 	// sqlite.DefaultChangeLogAge.
 	ChangeLogAge time.Duration
 
-	// HTTP and MQTT are the addresses to listen on, host:port; the port 0 takes a
-	// free one. A host that is not a loopback address needs TLS, and who comes must
-	// log in, or Insecure. Default to DefaultHTTP and DefaultMQTT.
+	// HTTP and MQTT are the addresses to listen on, host:port; port 0 selects a free port. A host
+	// that is not a loopback address requires TLS and makes clients log in, unless Insecure is set.
+	// The defaults are DefaultHTTP and DefaultMQTT.
 	HTTP, MQTT string
 
-	// TLS encrypts both HTTP and MQTT. Its ACME.Cache defaults to a directory within
-	// that of the store, and is needed where the store is a database elsewhere.
+	// TLS encrypts both HTTP and MQTT. The default of its ACME.Cache is a directory in that of the
+	// store; for a store in a database, it must be set.
 	TLS TLS
 
-	// OIDC is where people may log in to the dashboard, beside with a token or a password.
+	// OIDC is a provider that people may log in to the dashboard with, besides tokens and
+	// passwords.
 	OIDC OIDC
 
-	// Insecure allows addresses that other machines reach without TLS, and without
-	// credentials as long as there is no principal: everybody on the way can read and
-	// change everything.
+	// Insecure permits addresses that other machines can reach without TLS, and, as long as there
+	// is no principal, without credentials: everybody on the network can read and change
+	// everything.
 	Insecure bool
 
-	// Hosts are further names by which requests may address the server, besides those
-	// of the certificate, loopback names, and, on other than loopback addresses, IP
+	// Hosts are additional names by which requests may address the server, besides those of the
+	// certificate, loopback names and, unless the server listens on a loopback address, IP
 	// addresses.
 	Hosts []string
 
-	// TrustedProxies are the addresses and networks of proxies that encrypt in place of the
-	// server: of what comes from there, X-Forwarded-For says from where it is, for slowing down
-	// logins and the audit log, and X-Forwarded-Proto whether cookies are for TLS only.
+	// TrustedProxies are the addresses and networks of proxies that terminate TLS for the server.
+	// For requests from them, X-Forwarded-For is the client's address, for slowing down logins and
+	// for the audit log, and X-Forwarded-Proto decides whether cookies are for TLS only.
 	TrustedProxies []string
 
-	// NewAdmin makes a further admin at the start, for who has lost the token of the
-	// others. Its token is FirstToken.
+	// NewAdmin creates another admin at the start, for when the tokens of the others are lost.
+	// FirstToken returns its token.
 	NewAdmin bool
 
-	// Version is what the server says it is. Defaults to "devel".
+	// Version is the version that the server reports. The default is "devel".
 	Version string
 
-	// DrainTimeout bounds a graceful shutdown. Defaults to DefaultDrainTimeout.
+	// DrainTimeout bounds a graceful shutdown. The default is DefaultDrainTimeout.
 	DrainTimeout time.Duration
 
-	// Entity sets up the entity runtime. Its Logger defaults to Logger.
+	// Entity configures the entity runtime. The default of its Logger is Logger.
 	Entity entity.Config
 
-	// MQTTLimits bound what the MQTT broker keeps in memory for subscribers.
+	// MQTTLimits bounds the memory of the MQTT broker for subscribers.
 	MQTTLimits mqtt.Limits
 
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger logs what an operator should know. The default is slog.Default.
 	Logger *slog.Logger
 
-	// Level is the level of that log, which the console's command log level shows and sets. The
-	// command is refused where it is nil.
+	// Level is the level of Logger, which the console command log level shows and sets. If it is
+	// nil, the command is refused.
 	Level *slog.LevelVar
 
-	// Console is the path of the socket on which the console is served (see package console), to who
-	// may open it: the user of the process. It is served over HTTP only where this is "", and where the socket
-	// cannot be made, which is logged.
+	// Console is the path of a socket for the console (see package console), which only the user of
+	// the process may open. If it is "", or the socket cannot be created, which is logged, the
+	// console is available over HTTP only.
 	Console string
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// consoleFile is the socket of the console in the directory of a store.
+// consoleFile is the name of the console's socket in the directory of a store.
 const consoleFile = "console.sock"
 
-// ConsoleSocket returns where the socket of the console is by convention: in the directory of the store
-// at an address (see Config.Store). It is "" where the store is elsewhere, or the address is malformed.
+// ConsoleSocket returns the conventional path of the console's socket: in the directory of the
+// store at an address (see Config.Store). It is "" if the store is not in a directory, or the
+// address is malformed.
 func ConsoleSocket(store string) string {
 	a, err := parseStore(store)
 	if err != nil || a.dir == "" {
@@ -23,7 +24,8 @@ func ConsoleSocket(store string) string {
 	return filepath.Join(a.dir, consoleFile)
 }
 
-// openConsole makes the console, and its socket if there is to be one. The server serves without that as well.
+// openConsole creates the console, and its socket if configured. Failing to create the socket is
+// not fatal.
 func (s *Server) openConsole() {
 	s.console = console.New(s.system, console.Config{Level: s.cfg.Level, Record: s.recordConsole})
 	if s.cfg.Console == "" {
@@ -37,7 +39,7 @@ func (s *Server) openConsole() {
 	s.consoleLn = ln
 }
 
-// serveConsole answers on the socket until the server shuts down.
+// serveConsole serves the socket until the server shuts down.
 func (s *Server) serveConsole() {
 	if s.consoleLn == nil {
 		return
@@ -47,17 +49,17 @@ func (s *Server) serveConsole() {
 	}
 }
 
-// closeConsole closes a socket that was never served, too.
+// closeConsole closes the socket, even if it was never served.
 func (s *Server) closeConsole() {
 	if s.consoleLn != nil {
 		_ = s.consoleLn.Close() // it may be closed already
 	}
 }
 
-// consoleName is whom the audit log names for what came through the socket.
+// consoleName is the name in the audit log for changes through the socket.
 const consoleName = "the console's socket"
 
-// recordConsole writes to the audit log what was changed through the socket.
+// recordConsole writes a change through the socket to the audit log.
 func (s *Server) recordConsole(ctx context.Context, line string, err error) {
 	if !s.book.Guarded() {
 		return

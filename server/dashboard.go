@@ -16,29 +16,28 @@ import (
 	"sync"
 )
 
-// dist is the dashboard, built from web/ and committed, so that go install needs
-// no npm.
+// dist is the dashboard, which is built from web/ and committed, so that go install needs no npm.
 //
 //go:embed all:dist
 var dist embed.FS
 
-// contentPolicy lets a page load and reach nothing but this server.
+// contentPolicy restricts pages to resources of this server.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// asset is a file of the dashboard, ready to be sent.
+// asset is a file of the dashboard.
 type asset struct {
 	contentType string
 	etag        string
 	cache       string
 	plain       []byte
-	gzipped     []byte // nil where it would not be smaller
+	gzipped     []byte // nil if it would not be smaller
 }
 
-// dashboard serves the embedded files, and the 404 of everything else.
+// dashboard serves the embedded files, and 404 for any other path.
 type dashboard map[string]*asset
 
-// loadDashboard makes the dashboard of this binary once: compressing it takes a while.
+// loadDashboard loads the dashboard once, because compressing it takes time.
 var loadDashboard = sync.OnceValues(newDashboard)
 
 func newDashboard() (dashboard, error) {
@@ -73,12 +72,12 @@ func newAsset(urlPath string, content []byte) *asset {
 	if a.contentType == "" {
 		a.contentType = "application/octet-stream"
 	}
-	if strings.HasPrefix(urlPath, "/assets/") { // their names have a hash of the content
+	if strings.HasPrefix(urlPath, "/assets/") { // their names contain a hash of the content
 		a.cache = "public, max-age=31536000, immutable"
 	}
 	var zipped bytes.Buffer
-	zw, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // which is a level
-	_, _ = zw.Write(content)                                    // memory takes all
+	zw, _ := gzip.NewWriterLevel(&zipped, gzip.BestCompression) // the level is valid
+	_, _ = zw.Write(content)                                    // writing to memory does not fail
 	_ = zw.Close()                                              // likewise
 	if zipped.Len() < len(content)*9/10 {
 		a.gzipped = zipped.Bytes()
@@ -116,10 +115,10 @@ func (d dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", a.contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a client that has left is not our error
+	_, _ = w.Write(body) // the client may have left
 }
 
-// acceptsGzip reads Accept-Encoding: gzip is fine unless it has the weight 0.
+// acceptsGzip parses Accept-Encoding: gzip is accepted unless its weight is 0.
 func acceptsGzip(header string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		coding, params, _ := strings.Cut(strings.TrimSpace(item), ";")
@@ -136,7 +135,7 @@ func acceptsGzip(header string) bool {
 	return false
 }
 
-// matches reads If-None-Match.
+// matches reports whether If-None-Match contains an entity tag.
 func matches(header, etag string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		item = strings.TrimPrefix(strings.TrimSpace(item), "W/")

@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// maxBodyBytes bounds a body of JSON where nothing else is said.
+// maxBodyBytes is the default limit of a JSON body.
 const maxBodyBytes = entity.MaxPatchBytes
 
 // entityBody is an entity as it is written.
@@ -28,10 +28,10 @@ type entityBody struct {
 	Relations *[]relationBody `json:"relations,omitempty"`
 }
 
-// typeRef is the id of a type: nil for none said, "" for null.
+// typeRef is the id of a type: nil if it is missing, "" for null.
 type typeRef struct{ id *string }
 
-// UnmarshalJSON takes a string or null.
+// UnmarshalJSON accepts a string or null.
 func (t *typeRef) UnmarshalJSON(text []byte) error {
 	t.id = new(string)
 	if !isNull(text) && json.Unmarshal(text, t.id) != nil {
@@ -58,7 +58,7 @@ type changedJSON struct {
 	Removed bool   `json:"removed,omitempty"`
 }
 
-// edits makes the body what the runtime is to do to a whole entity.
+// edits converts the body to edits of a whole entity.
 func (b *entityBody) edits(form entity.PatchForm) (entity.Edits, error) {
 	typ := b.Type.id
 	if typ == nil && form == entity.Replace {
@@ -77,8 +77,8 @@ func (b *entityBody) edits(form entity.PatchForm) (entity.Edits, error) {
 	return edits, nil
 }
 
-// targetProblem is about a write that names other entities: that one of them does
-// not exist is a fault of the body.
+// targetProblem returns the problem for a write that refers to other entities: if one of them does
+// not exist, the body is at fault.
 func targetProblem(err error) error {
 	if errors.Is(err, entity.ErrNotFound) {
 		return problemf(http.StatusUnprocessableEntity, "%v; a relation leads to an entity that exists", err)
@@ -88,7 +88,7 @@ func targetProblem(err error) error {
 
 type createEntityRequest struct{ Body entityBody }
 
-// create makes an entity that does not exist yet.
+// create creates an entity, which must not exist.
 func (a *entityAPI) create(ctx context.Context, in *createEntityRequest) (*answer[editedJSON], error) {
 	id := in.Body.ID
 	if id == "" {
@@ -120,7 +120,7 @@ type writeEntityRequest struct {
 	Body entityBody
 }
 
-// put replaces an entity, but for its telemetry.
+// put replaces an entity, except for its telemetry.
 func (a *entityAPI) put(ctx context.Context, in *writeEntityRequest) (*answer[editedJSON], error) {
 	b := &in.Body
 	if b.ID != "" && b.ID != in.ID {
@@ -139,7 +139,7 @@ func (a *entityAPI) put(ctx context.Context, in *writeEntityRequest) (*answer[ed
 	return a.editor.edit(ctx, in.ID, edits, in.blind())
 }
 
-// othersThan returns the edges from an entity that are not in a list.
+// othersThan returns the edges from an entity that are not in keep.
 func (a *entityAPI) othersThan(ctx context.Context, id string, keep []entity.Relation) ([]entity.Relation, error) {
 	type end struct{ typ, to string }
 	kept := make(map[end]bool, len(keep))
@@ -191,10 +191,10 @@ func (a *entityAPI) remove(ctx context.Context, in *deleteEntityRequest) (*answe
 	return in.removed(a.runtime.Delete(ctx, in.ID, in.condition))
 }
 
-// editor edits entities, and says what is wrong with an edit that is refused.
+// editor edits entities, and explains refused edits.
 type editor struct{ runtime *entity.Runtime }
 
-// edit makes an edit and answers with what it did.
+// edit makes an edit, and returns what it did.
 func (e *editor) edit(ctx context.Context, id string, edits entity.Edits, blind bool) (*answer[editedJSON], error) {
 	if err := mayWriteEnds(ctx, e.runtime, edits.Relate); err != nil {
 		return nil, err
@@ -207,8 +207,8 @@ func (e *editor) edit(ctx context.Context, id string, edits entity.Edits, blind 
 	return newEdited(id, &edited), nil
 }
 
-// problem tells the condition of an edit from what else can be in conflict or
-// missing: a test of a JSON patch, and the other end of a relation.
+// problem distinguishes a failed condition of an edit from other causes of the same errors: a test
+// in a JSON patch, and a missing end of a relation.
 func (e *editor) problem(ctx context.Context, id string, edits *entity.Edits, blind bool, err error) error {
 	if errors.Is(err, entity.ErrTestFailed) { // the condition did hold: it is checked before
 		return err
@@ -224,7 +224,7 @@ func (e *editor) problem(ctx context.Context, id string, edits *entity.Edits, bl
 	if verr != nil && !errors.Is(verr, entity.ErrNotFound) {
 		return verr
 	}
-	if entity.CheckCondition(edits.If, etag) == nil { // it holds: the conflict is another
+	if entity.CheckCondition(edits.If, etag) == nil { // it holds, so the conflict is another
 		if errors.Is(err, entity.ErrNotFound) {
 			return targetProblem(err)
 		}
@@ -233,7 +233,7 @@ func (e *editor) problem(ctx context.Context, id string, edits *entity.Edits, bl
 	return conditionProblem(err, edits.If, blind, true)
 }
 
-// newEdited answers a write of an entity.
+// newEdited returns the response to a write of an entity.
 func newEdited(id string, edited *entity.Edited) *answer[editedJSON] {
 	body := editedJSON{ID: id, ETag: edited.ETag, Created: edited.Created, Changed: make([]changedJSON, len(edited.Attributes))}
 	for i := range edited.Attributes {
@@ -243,5 +243,5 @@ func newEdited(id string, edited *entity.Edited) *answer[editedJSON] {
 	return ok(body).withETag(edited.ETag).withStatus(created(edited.Created))
 }
 
-// isNull reports whether a member was given as null.
+// isNull reports whether a member is null.
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }

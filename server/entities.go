@@ -42,7 +42,7 @@ type entityPath struct {
 	ID string `path:"id" minLength:"1" maxLength:"256" example:"room-1"`
 }
 
-// cursorParam is the place in a list that is read page by page.
+// cursorParam is the position in a paged list.
 type cursorParam struct {
 	// The cursor from the previous page.
 	Cursor string `query:"cursor" json:"cursor,omitempty"`
@@ -163,7 +163,7 @@ func (a *entityAPI) list(ctx context.Context, in *listEntitiesRequest) (*answer[
 	return encoded[entityPageJSON](appendNext(append(body, ']'), next)), nil
 }
 
-// appendNext ends an object with the cursor of the next page, if there is one.
+// appendNext appends the end of an object, with the cursor of the next page if there is one.
 func appendNext(dst []byte, next string) []byte {
 	if next != "" {
 		dst = append(dst, `,"next":`...)
@@ -178,8 +178,8 @@ type getEntityRequest struct {
 	Fields fieldList `query:"fields" collectionFormat:"csv"`
 }
 
-// get answers with an entity from its actor. Its ETag is the version that conditions
-// want, a dot, and a hash of the answer: the telemetry goes on without a new version.
+// get returns an entity from its actor. Its ETag is the version for conditions, a dot, and a hash
+// of the response, because telemetry changes without a new version.
 func (a *entityAPI) get(ctx context.Context, in *getEntityRequest) (*answer[entityJSON], error) {
 	snapshot, err := a.runtime.Entity(ctx, in.ID)
 	if err != nil {
@@ -190,12 +190,12 @@ func (a *entityAPI) get(ctx context.Context, in *getEntityRequest) (*answer[enti
 		return nil, err
 	}
 	sum := fnv.New64a()
-	_, _ = sum.Write(body) // a hash takes all
+	_, _ = sum.Write(body) // a hash does not fail
 	return encoded[entityJSON](body).versioned(snapshot.ETag + "." + strconv.FormatUint(sum.Sum64(), 36)), nil
 }
 
-// entityEncoder encodes entities as entityJSON has them, which is a good part of what a
-// list costs: encoding/json takes several times as long.
+// entityEncoder encodes entities in the form of entityJSON. Encoding is a large part of the cost of
+// a list, and encoding/json takes several times as long.
 type entityEncoder struct{ runtime *entity.Runtime }
 
 // append appends an entity.
@@ -251,7 +251,7 @@ func appendLatest(dst []byte, list []entity.Latest) []byte {
 	return append(dst, '}')
 }
 
-// appendOrigin appends the members that say who computed a value.
+// appendOrigin appends the members of originJSON.
 func appendOrigin(dst []byte, o entity.Origin) []byte {
 	if o.IsZero() {
 		return dst
@@ -266,9 +266,8 @@ func appendOrigin(dst []byte, o entity.Origin) []byte {
 	return strconv.AppendUint(dst, o.Seq, 10)
 }
 
-// mappingOf returns the mapping that has computed a value, and its version.
-// Package mapping calls its sources mapping:name@version, with :again behind it
-// for what a late reading has changed.
+// mappingOf returns the mapping that has computed a value, and its version. The sources of package
+// mapping are mapping:name@version, followed by :again for values that a late reading has changed.
 func mappingOf(o entity.Origin) (name string, version int64, ok bool) {
 	rest, ok := strings.CutPrefix(o.Source, "mapping:")
 	if !ok {
@@ -280,8 +279,7 @@ func mappingOf(o entity.Origin) (name string, version int64, ok bool) {
 	return name, version, ok && err == nil
 }
 
-// appendSections appends the documents of the attributes that are asked for, each
-// as a member with a comma before it.
+// appendSections appends the requested attribute documents, each as a member preceded by a comma.
 func appendSections(dst []byte, e *entity.Snapshot, f fields) []byte {
 	desired, reported := e.Section(entity.Desired), e.Section(entity.Reported)
 	sections := []struct {
@@ -324,7 +322,7 @@ func countRelations(id string, list []entity.Relation) relationCountsJSON {
 	return counts
 }
 
-// snapshotOf copies out of a view what the fields need.
+// snapshotOf copies what the fields need from a view.
 func snapshotOf(v entity.View, f fields) entity.Snapshot {
 	e := entity.Snapshot{ID: v.ID(), Type: v.Type(), ETag: v.ETag(), Created: v.Created(), Updated: v.Updated(), Presence: v.Presence()}
 	if f.has(fieldLatest) {
@@ -343,8 +341,7 @@ func snapshotOf(v entity.View, f fields) entity.Snapshot {
 	return e
 }
 
-// pageCursor and pageAfter write and read the cursor of a list that is ordered by
-// a text.
+// pageCursor and pageAfter encode and decode the cursor of a list that is sorted by a string.
 func pageCursor(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
 
 func pageAfter(cursor string) (string, error) {

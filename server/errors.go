@@ -3,23 +3,23 @@ package server
 import "errors"
 
 var (
-	// ErrAddressInUse says that another program listens on an address.
+	// ErrAddressInUse is returned if another program listens on an address.
 	ErrAddressInUse = errors.New("address in use")
 
-	// ErrNotLoopback says that an address would be reachable from other
-	// machines, which needs TLS, or Config.Insecure.
+	// ErrNotLoopback is returned if an address would be reachable from other machines, which
+	// requires TLS or Config.Insecure.
 	ErrNotLoopback = errors.New("not a loopback address")
 
-	// ErrTLS says that Config.TLS cannot be used.
+	// ErrTLS is returned if Config.TLS is invalid.
 	ErrTLS = errors.New("TLS")
 
-	// ErrStoreAddress says that Config.Store is no address of a store.
+	// ErrStoreAddress is returned if Config.Store is not the address of a store.
 	ErrStoreAddress = errors.New("store not known")
 
-	// ErrBackup says that a backup cannot be made or restored as asked. The text
-	// says what it must be.
+	// ErrBackup is returned if a backup cannot be made or restored as requested. The text says what
+	// must be changed.
 	ErrBackup = errors.New("backup")
 
-	// ErrClosed says that a server was closed before it was run.
+	// ErrClosed is returned by Run if the server was closed before.
 	ErrClosed = errors.New("server closed")
 )

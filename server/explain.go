@@ -34,8 +34,8 @@ type explainRequest struct {
 	TS instant `query:"ts" example:"1451649600512"`
 }
 
-// explain says where a value comes from: a device, or which version of which mapping,
-// and the number of the change that it was computed after.
+// explain returns the origin of a value: a device, or a version of a mapping, and the number of the
+// change that caused the computation.
 func (a *telemetryAPI) explain(ctx context.Context, in *explainRequest) (*answer[explainedJSON], error) {
 	value := explainedJSON{Entity: in.ID, Key: in.Key}
 	var origin entity.Origin
@@ -64,17 +64,16 @@ func (a *telemetryAPI) explain(ctx context.Context, in *explainRequest) (*answer
 	return ok(value), nil
 }
 
-// explainMapping adds the mapping that is in force under the name of the one that
-// computed a value.
+// explainMapping adds the mapping in force under the name of the one that computed a value.
 func (a *telemetryAPI) explainMapping(ctx context.Context, origin entity.Origin, value *explainedJSON) error {
 	name, version, ok := mappingOf(origin)
-	if !ok || !callerOf(ctx).who.MayAll(access.Read) { // it may be about entities that the caller may not see
+	if !ok || !callerOf(ctx).who.MayAll(access.Read) { // the mapping may be about entities that the caller may not see
 
 		return nil
 	}
 	ex, err := a.mappings.Explain(ctx, name)
 	if errors.Is(err, mapping.ErrNotFound) {
-		return nil // it has been removed since
+		return nil // it has been deleted since
 	}
 	if err != nil {
 		return err
@@ -84,7 +83,7 @@ func (a *telemetryAPI) explainMapping(ctx context.Context, origin entity.Origin,
 	return nil
 }
 
-// valueAt finds the value of the history at a time.
+// valueAt finds the value in the history at a time.
 func (a *telemetryAPI) valueAt(ctx context.Context, at instant, value *explainedJSON) (origin entity.Origin, err error) {
 	if value.TS, err = at.ms("ts", 0); err != nil {
 		return origin, err

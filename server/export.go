@@ -25,7 +25,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/script"
 )
 
-// transferAPI exports and imports everything of a sort.
+// transferAPI exports and imports data.
 type transferAPI struct {
 	runtime  *entity.Runtime
 	mappings *mapping.Service
@@ -48,7 +48,7 @@ func (a *transferAPI) operations() []operation {
 	}
 }
 
-// What can be exported and imported.
+// Kinds of data that can be exported or imported.
 const (
 	whatHistory   = "history"
 	whatLatest    = "latest"
@@ -62,7 +62,7 @@ const (
 	whatAlarms    = "alarm-rules"
 )
 
-// exportFlush is how much of an export is gathered before it is sent.
+// exportFlush is how many bytes of an export are buffered before they are sent.
 const exportFlush = 64 << 10
 
 // Formats besides NDJSON.
@@ -71,14 +71,14 @@ const (
 	formatParquet = "parquet"
 )
 
-// About as many points, or bytes of texts, are read at once and then written. Nothing is sent in
-// between: a reader that is slow must not hold a connection of the store.
+// About as many points, or bytes of text, are read at a time and then written. Nothing is sent while
+// reading, because a slow client must not hold a connection of the store.
 const (
 	exportPoints = 1 << 16
 	exportBytes  = 4 << 20
 )
 
-// exporter writes one export as it reads.
+// exporter writes one export.
 type exporter struct {
 	*transferAPI
 	ctx      context.Context //nolint:containedctx // of the export that it lives for
@@ -108,8 +108,8 @@ type exportRequest struct {
 	timeRange
 }
 
-// export streams what is asked for. What goes wrong after the first byte ends the
-// connection: half an export must not look like a whole one.
+// export streams the requested data. An error after the first byte ends the connection: a partial
+// export must not look complete.
 func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportRequest) error {
 	rc := http.NewResponseController(w)
 	ctx, end := a.serveLong(r.Context(), rc.SetWriteDeadline)
@@ -148,7 +148,7 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 	panic(http.ErrAbortHandler)
 }
 
-// end writes what is left.
+// end writes the remaining data.
 func (x *exporter) end() error {
 	if x.csv != nil {
 		x.csv.Flush()
@@ -164,7 +164,7 @@ func (x *exporter) end() error {
 	return x.out.Flush()
 }
 
-// patientWriter waits for a reader as long as that goes on reading, and ctx lasts.
+// patientWriter waits for a reader while it keeps reading and ctx has not ended.
 type patientWriter struct {
 	ctx context.Context //nolint:containedctx // of the request that it lives for
 	w   io.Writer
@@ -182,8 +182,8 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// unfit returns the name of a parameter that does not go with what is exported, "" for
-// none.
+// unfit returns the name of a parameter that is not permitted for the requested kind of data, or
+// "".
 func (in *exportRequest) unfit() string {
 	ofEntities := slices.Contains([]string{whatHistory, whatLatest, whatEntities, whatRelations}, in.What)
 	ofKeys := in.What == whatHistory || in.What == whatLatest
@@ -205,7 +205,7 @@ func (in *exportRequest) unfit() string {
 	return ""
 }
 
-// plan finds out how what is asked for is written, and the head of a CSV.
+// plan returns how to write the requested data, and the header of a CSV.
 func (x *exporter) plan() (write func() error, head []string, err error) {
 	what := x.in.What
 	setup := setupExports[what]
@@ -237,8 +237,8 @@ func (x *exporter) plan() (write func() error, head []string, err error) {
 	return func() error { return x.each(search.Query{Filter: f, Type: x.in.Type}, one) }, head, err
 }
 
-// ofEntity returns what writes what is asked for of one entity, with the head of its
-// CSV; nil where something else is asked for, or it has no CSV.
+// ofEntity returns how to write the requested data of one entity, with the header of its CSV, or
+// nil if the data is not about entities or has no CSV form.
 func (x *exporter) ofEntity(what string) (write func(entity.View) error, head []string) {
 	switch what {
 	case whatHistory:
@@ -254,7 +254,7 @@ func (x *exporter) ofEntity(what string) (write func(entity.View) error, head []
 	}
 }
 
-// each writes what is asked for of all entities that are meant.
+// each writes the requested data of all selected entities.
 func (x *exporter) each(q search.Query, write func(entity.View) error) error {
 	named := make(map[string]bool)
 	for _, id := range x.in.Entities {
@@ -275,7 +275,7 @@ func (x *exporter) each(q search.Query, write func(entity.View) error) error {
 	return err
 }
 
-// keys are the keys of an entity that are meant.
+// keys returns the selected keys of an entity.
 func (x *exporter) keys(v entity.View) []string {
 	snapshot := snapshotOf(v, fieldLatest)
 	var list []string
@@ -353,7 +353,7 @@ func (x *exporter) points(id, key string, c *block.Columns) error {
 	return nil
 }
 
-// value writes one value: as a reading that can be imported again.
+// value writes one value as a reading that can be imported again.
 func (x *exporter) value(id, key string, ts int64, v value.Value) error {
 	if x.csv != nil {
 		return x.csv.Write([]string{id, strconv.FormatInt(ts, 10), key, v.String()})

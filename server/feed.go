@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	// maxFeedState bounds what a stream remembers: the values sent last by
-	// entity and key, the entities that wait for the next period, and those of
-	// which it is known whether the filter is about them.
+	// maxFeedState bounds the state of a stream: the values sent last by entity and key, the
+	// entities that wait for the next period, and those for which the filter's result is known.
 	maxFeedState = 100_000
-	// Bounds of the parameter every.
+	// Limits and default of the parameter every.
 	minFeedPeriod     = 100 * time.Millisecond
 	maxFeedPeriod     = time.Hour
 	defaultFeedPeriod = time.Second
@@ -33,11 +32,11 @@ type feedMode uint8
 
 const (
 	feedRealtime feedMode = iota // all
-	feedOnChange                 // those that differ enough from the ones before
-	feedPeriodic                 // the newest ones, now and then
+	feedOnChange                 // those that differ enough from the previous ones
+	feedPeriodic                 // the newest ones, at an interval
 )
 
-// feedRequest are the parameters of both kinds of streams.
+// feedRequest contains the parameters of both kinds of streams.
 type feedRequest struct {
 	// Only these entities; may be repeated.
 	Entities []string `query:"entity" collectionFormat:"multi" example:"[\"room-1\"]"`
@@ -59,7 +58,7 @@ type feedRequest struct {
 	Cursor string `query:"cursor"`
 }
 
-// feedQuery is what a stream is to send.
+// feedQuery says what a stream sends.
 type feedQuery struct {
 	cursor          string
 	entities, keys  []string
@@ -70,17 +69,17 @@ type feedQuery struct {
 	commands        bool
 	presence        bool
 	mode            feedMode
-	deadband        float64 // absolute or, with relative, a part of the value before
+	deadband        float64 // absolute or, with relative, a fraction of the previous value
 	relative        bool
 	every           time.Duration
-	who             *access.Principal // who reads; sees no other entities than it may
-	scope           string            // the filter of those, where filterText has more; "" otherwise
+	who             *access.Principal // the reader, who sees only entities that it may read
+	scope           string            // the filter for those, if filterText has further conditions; "" otherwise
 }
 
-// query returns what the stream is to send to the caller of ctx.
+// query returns the query for the caller of ctx.
 func (in *feedRequest) query(ctx context.Context) (f feedQuery, err error) {
 	f = feedQuery{who: callerOf(ctx).who, cursor: in.Cursor, entities: in.Entities, keys: in.Keys, typ: in.Type, filterText: in.Filter}
-	f.mode = map[string]feedMode{"onchange": feedOnChange, "periodic": feedPeriodic}[in.Mode] // realtime is 0
+	f.mode = map[string]feedMode{"onchange": feedOnChange, "periodic": feedPeriodic}[in.Mode] // realtime is the zero value
 	if err := f.parseKinds(in.Kinds); err != nil {
 		return f, err
 	}
@@ -149,8 +148,8 @@ func (f *feedQuery) parseEvery(text string) (err error) {
 	return nil
 }
 
-// outlet writes events to a reader. An event without a cursor does not move the
-// place from which the reader resumes.
+// outlet writes events to a reader. An event without a cursor does not change where the reader
+// resumes.
 type outlet interface {
 	event(name, cursor string, data []byte)
 	alive(cursor string)
@@ -164,14 +163,14 @@ type feed struct {
 	query feedQuery
 	out   outlet
 	match *search.Matcher // nil without a filter
-	needs map[string]bool // the keys that the filter looks at
+	needs map[string]bool // the keys that the filter refers to
 
 	changes *entity.Follower
-	missed  error  // why changes before the first that is sent are missing, nil when none is
-	cursor  string // the last one that the reader was told
-	data    []byte // of the event at hand
+	missed  error  // why changes before the first event are missing, or nil
+	cursor  string // the last one sent to the reader
+	data    []byte // of the current event
 	known   map[string]bool
-	hidden  map[string]bool // the entities that are outside of the scope, until an edit
+	hidden  map[string]bool // entities that are outside of the scope, until an edit
 	sent    map[feedKey]sentValue
 	pending map[string]*conflated
 	order   []string // of pending
@@ -180,13 +179,13 @@ type feed struct {
 
 type feedKey struct{ entity, key string }
 
-// sentValue is the last value of a key that the reader was sent.
+// sentValue is the last value of a key that was sent to the reader.
 type sentValue struct {
 	ts    int64
 	value value.Value
 }
 
-// conflated is what an entity waits to send in the next period.
+// conflated holds the values of an entity for the next period.
 type conflated struct {
 	values    map[string]sentValue
 	keys      []string
@@ -207,13 +206,13 @@ func (a *streamAPI) newFeed(q feedQuery, out outlet) *feed {
 	return f
 }
 
-// open begins to follow the changes from a cursor. Where those after it are gone, it
-// follows from now, and the reader is told so.
+// open starts following the changes from a cursor. If the changes after it are gone, it follows
+// from now on, and records that for the reader.
 func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	query := entity.ChangesQuery{
 		Cursor: cursor, Entities: f.query.entities, Edits: f.query.edits || f.filters(),
 		Commands: f.query.commands, Presence: f.query.presence || f.looksAtPresence(),
-		EditsOnly: !f.query.readings && f.match == nil, // a filter's answer may change with a reading
+		EditsOnly: !f.query.readings && f.match == nil, // a reading may change the result of a filter
 	}
 	f.changes, err = f.api.runtime.Follow(ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) {
@@ -223,17 +222,17 @@ func (f *feed) open(ctx context.Context, cursor string) (err error) {
 	return err
 }
 
-// filters reports whether entities are judged, which edits may change.
+// filters reports whether entities are filtered, so that edits may change the result.
 func (f *feed) filters() bool { return f.match != nil || f.query.typ != "" }
 
-// looksAtPresence reports whether the filter does.
+// looksAtPresence reports whether the filter refers to presence.
 func (f *feed) looksAtPresence() bool {
 	return f.query.filter != nil && (f.query.filter.Depends() != filter.Depends{} ||
 		slices.ContainsFunc(f.query.filter.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootPresence }))
 }
 
-// run sends changes until the reader leaves or the server shuts down. A reader that is
-// too slow for the runtime's buffer is told so, and the changes are read from the log.
+// run sends changes until the reader leaves or the server shuts down. A reader that is too slow for
+// the runtime's buffer is sent the event lagged, and continues from the log.
 func (f *feed) run(ctx context.Context) {
 	defer f.changes.Close()
 	if f.missed != nil {
@@ -250,7 +249,7 @@ func (f *feed) run(ctx context.Context) {
 		case errors.Is(err, entity.ErrCursorExpired):
 			f.reset(err)
 		default:
-			return // the reader has left, or was too slow, or the server shuts down
+			return // the reader has left or was too slow, or the server is shutting down
 		}
 	}
 }
@@ -269,7 +268,7 @@ var eventNames = [...]string{eventChange, eventEdit, eventCommand, eventPresence
 
 func (f *feed) count(name string) { f.api.events[slices.Index(eventNames[:], name)].Add(1) }
 
-// reset tells the reader that changes were missed, and why.
+// reset sends the event reset, with the reason why changes were missed.
 func (f *feed) reset(why error) {
 	f.cursor = f.changes.Cursor()
 	f.count(eventReset)
@@ -285,12 +284,12 @@ func (f *feed) reset(why error) {
 	f.order = f.order[:0]
 }
 
-// follow sends changes until something ends them.
+// follow sends changes until an error ends the stream.
 func (f *feed) follow(ctx context.Context) error {
 	beat := time.Now().Add(heartbeatEvery)
 	f.due = time.Now().Add(f.query.every)
 	for {
-		if ctx.Err() != nil { // while there is always a change in memory, Next does not look
+		if ctx.Err() != nil { // while there is always a change in memory, Next does not check ctx
 			return context.Cause(ctx)
 		}
 		until := beat
@@ -328,7 +327,7 @@ func (f *feed) follow(ctx context.Context) error {
 	}
 }
 
-// gather takes the changes that are ready, so that a burst is one write.
+// gather handles the changes that are ready, so that a burst becomes one write.
 func (f *feed) gather(ctx context.Context) error {
 	for f.out.buffered() < streamFlushBytes && (f.query.mode != feedPeriodic || time.Now().Before(f.due)) {
 		c, ok := f.changes.Ready()
@@ -342,7 +341,7 @@ func (f *feed) gather(ctx context.Context) error {
 	return nil
 }
 
-// take sends a change, or what is wanted of it, or keeps it for the next period.
+// take sends a change or the requested part of it, or keeps it for the next period.
 func (f *feed) take(ctx context.Context, c *entity.Change) error {
 	wanted, err := f.wants(ctx, c)
 	if err != nil || !wanted {
@@ -352,7 +351,7 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 		if !f.query.edits {
 			return nil
 		}
-		f.sendPending("") // what was before comes before
+		f.sendPending("") // keeps the order
 		event := newEditEvent(c)
 		f.hideEnds(ctx, event)
 		if f.data, err = encodeJSON(event); err != nil {
@@ -395,7 +394,7 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 	return nil
 }
 
-// takePresence sends the change of a presence.
+// takePresence sends a change of presence.
 func (f *feed) takePresence(c *entity.Change) {
 	if !f.query.presence {
 		return
@@ -410,7 +409,7 @@ func (f *feed) takePresence(c *entity.Change) {
 	f.send(eventPresence, c.Cursor)
 }
 
-// hideEnds takes out of an event the relations to entities that the reader may not see.
+// hideEnds removes relations to entities that the reader may not see from an event.
 func (f *feed) hideEnds(ctx context.Context, event *editEventJSON) {
 	if f.query.who.MayAll(access.Read) {
 		return
@@ -425,7 +424,7 @@ func (f *feed) hideEnds(ctx context.Context, event *editEventJSON) {
 	})
 }
 
-// send sends data as an event. With a cursor the reader resumes after it.
+// send sends data as an event. With a cursor, the reader resumes after it.
 func (f *feed) send(name, cursor string) {
 	f.count(name)
 	if cursor != "" {
@@ -434,8 +433,8 @@ func (f *feed) send(name, cursor string) {
 	f.out.event(name, cursor, f.data)
 }
 
-// keepSamples returns those of the samples that are wanted: a change belongs to
-// all its readers.
+// keepSamples returns the samples for which wanted returns true. It copies them, because all
+// readers share a change.
 func keepSamples(list []entity.Sample, wanted func(*entity.Sample) bool) []entity.Sample {
 	var kept []entity.Sample
 	for i := range list {
@@ -446,8 +445,8 @@ func keepSamples(list []entity.Sample, wanted func(*entity.Sample) bool) []entit
 	return kept
 }
 
-// moved reports whether a value differs from the last one that was sent by more than
-// the deadband, and notes that it is sent then.
+// moved reports whether a value differs from the last one that was sent by more than the deadband,
+// and if so records it as sent.
 func (f *feed) moved(c *entity.Change, s *entity.Sample) bool {
 	k := feedKey{c.Entity, s.Key}
 	last, ok := f.sent[k]
@@ -465,7 +464,7 @@ func (f *feed) noteSent(k feedKey, v sentValue) {
 	f.sent[k] = v
 }
 
-// near reports whether two values are the same but for the deadband.
+// near reports whether two values are equal within the deadband.
 func (f *feed) near(a, b value.Value) bool {
 	x, ok1 := a.Number()
 	y, ok2 := b.Number()
@@ -478,8 +477,8 @@ func (f *feed) near(a, b value.Value) bool {
 	return math.Abs(x-y) <= f.query.deadband
 }
 
-// conflate keeps the newest value of each key for the next period. One that is older than
-// what was sent is not the newest.
+// conflate keeps the newest value of each key for the next period. It ignores values older than
+// those that were sent.
 func (f *feed) conflate(c *entity.Change) {
 	values := keepSamples(c.Values, func(s *entity.Sample) bool { return c.TS >= f.sent[feedKey{c.Entity, s.Key}].ts })
 	if len(values) == 0 {
@@ -507,9 +506,9 @@ func (f *feed) conflate(c *entity.Change) {
 	}
 }
 
-// sendPending sends what waits for the period, in the order in which the entities
-// changed first. Only the last event moves the reader's place: one that is cut off
-// in between gets all of them again.
+// sendPending sends the values that wait for the period, in the order in which the entities first
+// changed. Only the last event has the cursor: a reader that is interrupted in between receives all
+// of them again.
 func (f *feed) sendPending(cursor string) {
 	for i, id := range f.order {
 		at := ""
@@ -522,7 +521,7 @@ func (f *feed) sendPending(cursor string) {
 	f.order = f.order[:0]
 }
 
-// sendConflated sends an event for each time that the values of an entity have.
+// sendConflated sends the values of an entity, in one event for each time.
 func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 	byTime := make(map[int64][]entity.Sample)
 	var times []int64
@@ -545,8 +544,8 @@ func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 	}
 }
 
-// wants reports whether a change is of an entity that the stream is about. The end
-// of an entity is told unless the entity was known not to be one.
+// wants reports whether the stream includes the entity of a change. It includes the deletion of an
+// entity unless the entity is known not to match.
 func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	if !f.filters() {
 		return true, nil
@@ -565,7 +564,7 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 		matched, err = f.ask(ctx, c, f.query.typ, f.query.filterText, func(v entity.View) bool { return f.judge(ctx, v) })
 	}
 	if errors.Is(err, entity.ErrNotFound) {
-		return answer, nil // deleted since; the edit that says so comes
+		return answer, nil // deleted since; the edit that says so follows
 	}
 	if err != nil {
 		return false, err
@@ -577,8 +576,9 @@ func (f *feed) wants(ctx context.Context, c *entity.Change) (bool, error) {
 	return matched, nil
 }
 
-// covers reports whether the entity of a change is in the scope. That is asked for itself, once
-// until the next edit: what a reader has written must cost nothing for entities that it may not see.
+// covers reports whether the entity of a change is in the scope. The scope is evaluated by itself,
+// once until the next edit, so that a reader's filter costs nothing for entities that the reader
+// may not see.
 func (f *feed) covers(ctx context.Context, c *entity.Change) (bool, error) {
 	if f.query.scope == "" {
 		return true, nil
@@ -594,8 +594,8 @@ func (f *feed) covers(ctx context.Context, c *entity.Change) (bool, error) {
 	return covered, err
 }
 
-// ask has a filter, or one with a type, answered by the entity of a change in its turn, unless
-// another stream knows the answer.
+// ask evaluates a filter on the entity of a change, in its turn, unless another stream has the
+// result.
 func (f *feed) ask(ctx context.Context, c *entity.Change, typ, filterText string, matches func(entity.View) bool) (bool, error) {
 	return f.api.judge.once(ctx, judged{typ, filterText, c.Entity}, c.Seq, func() (matched bool, err error) {
 		err = f.api.runtime.View(ctx, c.Entity, func(v entity.View) error {
@@ -617,7 +617,7 @@ func (f *feed) judge(ctx context.Context, v entity.View) bool {
 	return f.match.Match(ctx, v)
 }
 
-// touches reports whether a change may change the filter's answer.
+// touches reports whether a change may change the result of the filter.
 func (f *feed) touches(c *entity.Change) bool {
 	if c.Edit != nil || c.Command != nil || f.match == nil {
 		return c.Edit != nil

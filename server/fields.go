@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// fields says which parts of an entity an answer has, beside its id, type, version
-// and times.
+// fields is a set of parts of an entity to return, besides its id, type, version and times.
 type fields uint8
 
 const (
@@ -23,18 +22,18 @@ const (
 	allFields = fieldRelations<<1 - 1
 )
 
-// fieldNames are the fields in the order of their bits.
+// fieldNames contains the names of the fields, in the order of their bits.
 var fieldNames = []string{"latest", "attributes", "desired", "reported", "delta", "metadata", "relations"}
 
 func (f fields) has(other fields) bool { return f&other != 0 }
 
-// fieldList is a choice of fields: a parameter with commas, or an array of JSON.
+// fieldList is a choice of fields: a comma-separated parameter, or a JSON array.
 type fieldList struct {
 	given  bool
 	chosen fields
 }
 
-// or returns the choice, and def where there is none.
+// or returns the choice, or def if there is none.
 func (l *fieldList) or(def fields) fields {
 	if l.given {
 		return l.chosen
@@ -49,7 +48,7 @@ func (l *fieldList) parse(text string) error {
 	return l.set(strings.Split(text, ","))
 }
 
-// UnmarshalJSON takes an array of names, or null.
+// UnmarshalJSON accepts an array of names, or null.
 func (l *fieldList) UnmarshalJSON(text []byte) error {
 	var names []string
 	if err := json.Unmarshal(text, &names); err != nil || names == nil {

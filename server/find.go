@@ -11,23 +11,21 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// findTimeout is how long a page of a search may look for entities before it is handed
-// out as it is.
+// findTimeout bounds the search for a page of entities, which is then returned as it is.
 const findTimeout = 2 * time.Second
 
-// maxPageBytes is the size at which a page of entities ends before it has as many as were
-// asked for.
+// maxPageBytes is the size at which a page of entities ends, even if more were requested.
 const maxPageBytes = 16 << 20
 
-// entityFinder answers with the entities that a filter matches.
+// entityFinder returns the entities that match a filter.
 type entityFinder struct {
 	finder  *search.Finder
 	encoder *entityEncoder
-	timeout time.Duration // findTimeout but in tests
-	bytes   int           // maxPageBytes but in tests
+	timeout time.Duration // findTimeout except in tests
+	bytes   int           // maxPageBytes except in tests
 }
 
-// findQuery asks for entities.
+// findQuery selects entities.
 type findQuery struct {
 	filter, typ, text string
 	cursor            string
@@ -54,7 +52,7 @@ type searchBody struct {
 	Count bool `json:"count,omitempty"`
 }
 
-// search is the list of entities for filters that are too long for a URL.
+// search is like list, for filters that are too long for a URL.
 func (a *entityAPI) search(ctx context.Context, in *searchRequest) (*answer[entityPageJSON], error) {
 	b := &in.Body
 	return a.finder.find(ctx, &findQuery{
@@ -62,7 +60,7 @@ func (a *entityAPI) search(ctx context.Context, in *searchRequest) (*answer[enti
 	})
 }
 
-// find returns a page of the entities that match.
+// find returns a page of matching entities.
 func (x *entityFinder) find(ctx context.Context, q *findQuery) (*answer[entityPageJSON], error) {
 	if q.limit < 1 || q.limit > entity.MaxPageLimit {
 		return nil, problemf(http.StatusBadRequest, "limit must be an integer from 1 to %d, not %d", entity.MaxPageLimit, q.limit)

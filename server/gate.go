@@ -15,7 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/azure"
 )
 
-// gate finds out who makes a request, and whether that may.
+// gate authenticates and authorizes requests.
 type gate struct {
 	book     *access.Book
 	audit    *access.Log
@@ -24,11 +24,11 @@ type gate struct {
 	log      *slog.Logger
 }
 
-// errNoOrigin is about a request in a session that does not say which page it is from.
+// errNoOrigin is the problem for a request in a session that does not say which page it comes from.
 var errNoOrigin = problemf(http.StatusForbidden, "a request in a session that changes something must have the header Origin or Sec-Fetch-Site, as browsers send it; a program sends a token: Authorization: Bearer …")
 
-// admit returns the request with its caller, or an error. release is to be called at the
-// end of the request.
+// admit returns the request with its caller, or an error. The caller must call release at the end
+// of the request.
 func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, release func(), err error) {
 	who := &access.Principal{}
 	asked := o.needs != public || !g.book.Guarded()
@@ -47,7 +47,7 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	ctx := r.Context()
 	release = func() {}
 	if o.slow || o.waits {
-		revoked, revoke := context.WithCancel(context.Background()) // of its own: a WebSocket outlives the request's
+		revoked, revoke := context.WithCancel(context.Background()) // independent, because a WebSocket outlives the request's
 		stop, ok := who.Watch(revoke)
 		if !ok {
 			revoke()
@@ -70,8 +70,9 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), release, nil
 }
 
-// still returns nil if who was admitted to an operation would be let in again: what was waited for
-// is not for who was revoked meanwhile, or has lost the entity.
+// still returns nil if a caller who was admitted to an operation would be admitted again: the
+// result of a long wait is not for a caller who was revoked meanwhile, or has lost access to the
+// entity.
 func (g *gate) still(r *http.Request, o *operation, who *access.Principal) error {
 	if !who.Valid() {
 		return access.ErrCredentials
@@ -79,10 +80,10 @@ func (g *gate) still(r *http.Request, o *operation, who *access.Principal) error
 	return o.needs.check(r, who, g.entities)
 }
 
-// errRevoked is why the context of a stream ends.
+// errRevoked is the cause when the context of a stream ends.
 var errRevoked = errors.New("the credentials were revoked, or have expired")
 
-// login finds out who makes a request: by a header, a session, or a certificate, in this
+// login authenticates the caller of a request: by a header, a session, or a certificate, in this
 // order.
 func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	attempt := access.Attempt{Address: addressOf(r)}
@@ -90,13 +91,13 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	token := r.PathValue("token")
 	switch {
-	case token != "": // as devices made for ThingsBoard have it
+	case token != "": // for devices made for ThingsBoard
 		attempt.Token = token
 	case azure.IsSignature(header):
 		s, wrong := azure.ParseSignature(header, time.Now())
 		attempt.Name, attempt.Signature = s.Device, &s.Signed
 		if wrong != nil {
-			attempt.Signature = &access.Signature{} // nobody's, so that it is counted
+			attempt.Signature = &access.Signature{} // matches no key, but is counted
 			who, err := g.book.Login(r.Context(), &attempt)
 			if errors.Is(err, access.ErrCredentials) {
 				err = wrong
@@ -111,7 +112,7 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 			attempt.Token = attempt.Password
 		}
 		if attempt.Name == "" && attempt.Token == "" {
-			attempt.Token = "none" // something that is neither: not the same as nothing
+			attempt.Token = "none" // an unknown scheme must not count as no credentials
 		}
 	default:
 		if who := g.sessions.find(r); who != nil {
@@ -132,7 +133,7 @@ func safe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// addressOf is where a request comes from.
+// addressOf returns the client's address.
 func addressOf(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -141,8 +142,8 @@ func addressOf(r *http.Request) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// record writes to the audit log what was done. Nothing is written where nobody has to
-// log in: there is nobody to name.
+// record writes an action to the audit log. It writes nothing if nobody has to log in, because
+// there is no name.
 func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Request, action, about string) {
 	what := r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
@@ -154,7 +155,7 @@ func (g *gate) record(ctx context.Context, who *access.Principal, r *http.Reques
 	g.note(ctx, who, addressOf(r), action, what)
 }
 
-// note is record for what came in another way.
+// note is like record, for actions that are not requests.
 func (g *gate) note(ctx context.Context, who *access.Principal, from netip.Addr, action, what string) {
 	if !g.book.Guarded() {
 		return
@@ -165,7 +166,7 @@ func (g *gate) note(ctx context.Context, who *access.Principal, from netip.Addr,
 
 // add writes an entry to the audit log.
 func (g *gate) add(ctx context.Context, entry *access.Entry) {
-	// It is done: that the client leaves does not change that.
+	// The action took place, even if the client leaves.
 	if err := g.audit.Add(context.WithoutCancel(ctx), *entry); err != nil {
 		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),
 			slog.String("action", entry.Action), slog.String("what", shorten(entry.What, 300)), slog.Any("error", err))

@@ -7,17 +7,17 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
-// grouper makes one series of each group of series.
+// grouper merges groups of series into one series each.
 type grouper struct {
 	reader *seriesReader
-	across series.Func // "" or "pool": the values are pooled
-	names  []string    // of the groups, ordered
+	across series.Func // "" or "pool": all values are pooled
+	names  []string    // of the groups, sorted
 	groups map[string][]seriesPlan
-	made   int // buckets of members
+	made   int // buckets of members so far
 }
 
-// plan plans all members before the first is read: a range that one of them needs
-// to be wider is wider for all, also for those that were planned before.
+// plan plans all members before the first one is read: if one of them widens the range, it becomes
+// wider for all, including those planned before.
 func (g *grouper) plan(members []member) error {
 	g.groups = make(map[string][]seriesPlan)
 	for i := range members {
@@ -47,7 +47,7 @@ func (g *grouper) plan(members []member) error {
 	return nil
 }
 
-// entities is how many entities a group has.
+// entities returns the number of entities in a group.
 func (g *grouper) entities(name string) int {
 	ids := make(map[string]struct{})
 	for i := range g.groups[name] {
@@ -56,7 +56,7 @@ func (g *grouper) entities(name string) int {
 	return len(ids)
 }
 
-// buckets reads the members of a group and returns what they are together.
+// buckets reads the members of a group, and returns the combined buckets.
 func (g *grouper) buckets(name string) (iter.Seq2[series.Bucket, error], error) {
 	if g.across != "" && g.across != "pool" {
 		return g.combined(name)
@@ -64,7 +64,7 @@ func (g *grouper) buckets(name string) (iter.Seq2[series.Bucket, error], error) 
 	return g.pooled(name)
 }
 
-// pooled makes one series of all values.
+// pooled returns the series of all values of a group.
 func (g *grouper) pooled(name string) (iter.Seq2[series.Bucket, error], error) {
 	group, err := series.NewGroup(g.reader.query)
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *grouper) pooled(name string) (iter.Seq2[series.Bucket, error], error) {
 	return group.Buckets(), nil
 }
 
-// combined makes buckets of each member, and of those of one time one.
+// combined aggregates each member, and combines the buckets with the same time.
 func (g *grouper) combined(name string) (iter.Seq2[series.Bucket, error], error) {
 	var lines []iter.Seq2[series.Bucket, error]
 	for _, p := range g.groups[name] {

@@ -5,15 +5,12 @@ import (
 	"net/http"
 )
 
-// guard protects the API from other sites in the browser of someone who reaches the
-// server. Where nobody has to log in there are no credentials to steal, but a page
-// anywhere can make a browser send requests to 127.0.0.1:
+// guard protects the API from other sites in the browser of somebody who can reach the server. If
+// nobody has to log in there are no credentials to steal, but a page anywhere can make a browser
+// send requests to 127.0.0.1:
 //
-//   - With DNS rebinding the page's own name comes to mean 127.0.0.1, and the
-//     browser lets the page read the answers. Such requests carry that name as
-//     Host; only names that are the server's own are served.
-//   - A plain cross-origin POST is sent without asking. Browsers mark it, and
-//     what is marked is refused.
+//   - With DNS rebinding, the page's own name resolves to 127.0.0.1, and the browser lets the page read the responses. Such requests have that name as Host; only the server's own names are served.
+//   - A simple cross-origin POST is sent without a preflight. Browsers mark it, and marked requests are refused.
 func guard(next http.Handler, isOwn func(host string) bool) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

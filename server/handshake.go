@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// handshakes has the TLS handshakes of strangers take turns: what one costs to compute, others pay
-// for who have connected already. A few are computed at a time, the rest waits.
+// handshakes limits concurrent TLS handshakes: each costs CPU time at the expense of clients that
+// are already connected. A few proceed at a time, and the others wait.
 type handshakes struct {
-	turns chan struct{} // one for each that is computed
+	turns chan struct{} // a semaphore for the computation
 }
 
-// handshakePatience is how long a connection waits for its turn: less than headerTimeout, after which
-// nobody would take the answer.
+// handshakePatience bounds a connection's wait for its turn. It is less than headerTimeout, after
+// which the answer would be useless.
 const handshakePatience = 4 * time.Second
 
 var errHandshakes = errors.New("too many connections are being made")
@@ -24,7 +24,7 @@ func newHandshakes() *handshakes {
 	return &handshakes{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// listener returns a listener whose connections can take turns.
+// listener returns a listener whose connections take turns.
 func (h *handshakes) listener(ln net.Listener) net.Listener { return &turnListener{ln, h} }
 
 type turnListener struct {
@@ -41,19 +41,20 @@ func (l *turnListener) Accept() (net.Conn, error) {
 	return &turnConn{Conn: nc, handshakes: l.handshakes}, nil
 }
 
-// turnConn is a connection below TLS. It has its turn from when the client has said what it wants
-// until the server begins to answer, which is when the costly part has been computed; then it is the
-// client that is waited for. Who has to say it again (HelloRetryRequest) gets another turn for the signature.
+// turnConn is a connection below TLS. It holds its turn from the client's hello until the server
+// begins to answer, when the expensive part has been computed; from then on the server waits for
+// the client. A client that must repeat its hello (HelloRetryRequest) gets another turn for the
+// signature.
 type turnConn struct {
 	net.Conn
 	handshakes *handshakes
 	has        atomic.Bool
 }
 
-// NetConn returns the connection below.
+// NetConn returns the underlying connection.
 func (c *turnConn) NetConn() net.Conn { return c.Conn }
 
-// take waits for the turn, unless the connection has it.
+// take waits for the turn, unless the connection holds it.
 func (c *turnConn) take() error {
 	if c.has.Load() {
 		return nil
@@ -69,7 +70,7 @@ func (c *turnConn) take() error {
 	}
 }
 
-// give ends the turn, if there is one.
+// give ends the turn, if the connection holds it.
 func (c *turnConn) give() {
 	if c.has.Load() && c.has.Swap(false) {
 		<-c.handshakes.turns
@@ -82,7 +83,7 @@ func (c *turnConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Close ends the turn of a connection that has got no answer.
+// Close ends the turn of a connection that was not answered.
 func (c *turnConn) Close() error {
 	c.give()
 	return c.Conn.Close()

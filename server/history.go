@@ -17,30 +17,29 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Limits of questions for a history.
+// Limits of history requests.
 const (
-	// maxHistoryValues bounds the values and rows that one question reads.
+	// maxHistoryValues bounds the values and rows that one request reads.
 	maxHistoryValues = 20_000_000
 	// maxBuckets bounds the buckets of one series.
 	maxBuckets = 100_000
 	// maxDownsampled bounds the parameter points.
 	maxDownsampled = 10_000
-	// maxFuncs bounds what is made of each bucket.
+	// maxFuncs bounds the aggregates of each bucket.
 	maxFuncs = 32
 
 	historyPage = 20_000
 )
 
-// aggregation is what is to be made of series: the part of a question that is the
-// same for one and for many.
+// aggregation is the part of a request that is the same for one and for several series.
 type aggregation struct {
 	query series.Query
-	step  time.Duration  // of a fixed grid
-	unit  string         // of a grid of the calendar
-	zone  *time.Location // of the latter
+	step  time.Duration  // for a grid of fixed steps
+	unit  string         // for a grid of the calendar
+	zone  *time.Location // for the latter
 }
 
-// aggregationParam reads agg, step, tz and fill.
+// aggregationParam parses agg, step, tz and fill.
 func aggregationParam(agg, step, tz, fill string, from, to int64) (aggregation, error) {
 	a := aggregation{query: series.Query{From: from, MaxBuckets: maxBuckets}}
 	if to <= entity.MaxTS {
@@ -62,7 +61,7 @@ func aggregationParam(agg, step, tz, fill string, from, to int64) (aggregation, 
 	return a, nil
 }
 
-// parseStep makes the grid: of a duration, or of a unit of the calendar in a zone.
+// parseStep sets the grid: by a duration, or by a unit of the calendar in a time zone.
 func (a *aggregation) parseStep(step, tz string) (err error) {
 	a.step, err = parseStep(step)
 	switch {
@@ -87,7 +86,7 @@ func (a *aggregation) parseStep(step, tz string) (err error) {
 	return nil
 }
 
-// parseFuncs reads the list of aggregates.
+// parseFuncs parses the list of aggregates.
 func parseFuncs(text string) ([]series.Func, error) {
 	var funcs []series.Func
 	for name := range strings.SplitSeq(text, ",") {
@@ -113,12 +112,12 @@ func (a *aggregation) wantsPercentiles() bool {
 	})
 }
 
-// wantsBefore reports whether the value before the range counts.
+// wantsBefore reports whether the value before the range is needed.
 func (a *aggregation) wantsBefore() bool {
 	return a.query.From > 0 && (slices.Contains(a.query.Funcs, series.Rate) || a.query.Fill.Mode == series.FillPrevious)
 }
 
-// historyReader reads histories and what is made of them.
+// historyReader reads histories and their aggregates.
 type historyReader struct {
 	runtime   *entity.Runtime
 	retention *retention.Retainer
@@ -154,7 +153,7 @@ type bucketPageJSON struct {
 	Buckets []bucketJSON `json:"buckets"`
 }
 
-// aggregate answers with the aggregates of one series.
+// aggregate returns the aggregates of one series.
 func (h *historyReader) aggregate(ctx context.Context, in *historyRequest, from, to int64) (*answer[historyJSON], error) {
 	if name := in.paging(); name != "" || in.Points != nil {
 		return nil, problemf(http.StatusBadRequest, "%s must not be given with agg: aggregates are ordered by time and come all at once", cmp.Or(name, "points"))
@@ -189,8 +188,7 @@ func (h *historyReader) aggregate(ctx context.Context, in *historyRequest, from,
 	return encoded[historyJSON](append(body, "]}"...)), nil
 }
 
-// paging returns the name of a parameter that only a page of values can have, "" where
-// there is none.
+// paging returns the name of a parameter in the request that is only for pages of values, or "".
 func (in *historyRequest) paging() string {
 	switch {
 	case in.Limit != nil:
@@ -204,7 +202,7 @@ func (in *historyRequest) paging() string {
 	}
 }
 
-// appendGrid appends what the buckets are, and from which rollups they come.
+// appendGrid appends the kind of the buckets, and the rollups that they come from.
 func (a *aggregation) appendGrid(dst []byte, sources []series.Source) []byte {
 	switch {
 	case a.unit != "":
@@ -227,7 +225,7 @@ func (a *aggregation) appendGrid(dst []byte, sources []series.Source) []byte {
 	return append(dst, ']')
 }
 
-// appendBucket appends a bucket. That of a fixed step needs no end.
+// appendBucket appends a bucket. If the step is fixed, it omits the end.
 func (a *aggregation) appendBucket(dst []byte, b *series.Bucket) []byte {
 	dst = strconv.AppendInt(append(dst, `{"ts":`...), max(b.Start, entity.MinTS), 10)
 	if a.step == 0 {
@@ -244,12 +242,12 @@ func (a *aggregation) appendBucket(dst []byte, b *series.Bucket) []byte {
 	return append(dst, '}')
 }
 
-// seriesReader reads series of the history for one question.
+// seriesReader reads series of the history for one request.
 type seriesReader struct {
 	*historyReader
 	ctx   context.Context //nolint:containedctx // of the question that it lives for
 	ask   *aggregation
-	query series.Query // of ask, with the range widened to what there is
+	query series.Query // of ask, with the range widened as needed
 	left  int          // values that may still be read
 }
 
@@ -257,17 +255,17 @@ func (h *historyReader) open(ctx context.Context, a *aggregation) *seriesReader 
 	return &seriesReader{historyReader: h, ctx: ctx, ask: a, query: a.query, left: maxHistoryValues}
 }
 
-// seriesPlan says from where a series is read.
+// seriesPlan says what a series is read from.
 type seriesPlan struct {
 	id, key string
 	sources []series.Source
 	kept    *retention.Series
 }
 
-// plan finds out from what a series is to be read.
+// plan determines what a series is to be read from.
 func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	p := seriesPlan{id: id, key: key}
-	// This also checks what was asked for.
+	// This also validates the parameters.
 	_, _, err := rd.runtime.History(rd.ctx, entity.HistoryQuery{ID: id, Key: key, Limit: 1})
 	if err != nil {
 		return p, err
@@ -279,9 +277,9 @@ func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	return p, err
 }
 
-// find finds the sources of a plan for the range of the reader's query, and widens that
-// to the rows that lie over its ends. It reports whether it has done so: then the plans
-// that were made before do not cover the range.
+// find determines the sources of a plan for the range of the reader's query, and widens the range
+// to rows that overlap its ends. It reports whether it has widened it, so that previous plans do
+// not cover the range.
 func (rd *seriesReader) find(p *seriesPlan) (widened bool, err error) {
 	to := rd.query.To
 	if to == 0 {
@@ -302,7 +300,7 @@ func (rd *seriesReader) find(p *seriesPlan) (widened bool, err error) {
 	return widened, nil
 }
 
-// feed gives an aggregator all that a plan says, and closes it.
+// feed passes all data of a plan to an aggregator, and closes that.
 func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 	if rd.ask.wantsBefore() {
 		if err := rd.feedBefore(p, a); err != nil {
@@ -331,8 +329,8 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 	return a.Close()
 }
 
-// feedValues gives an aggregator the numbers of a series. Of a sealed block that lies in one bucket
-// it takes what the header says.
+// feedValues passes the numbers of a series to an aggregator. If a sealed block lies in a single
+// bucket, it uses the block's header.
 func (rd *seriesReader) feedValues(id, key string, from, to int64, a *series.Aggregator) error {
 	q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1)}
 	return rd.runtime.ScanHistory(rd.ctx, q, func(c *entity.Chunk) error {
@@ -358,8 +356,8 @@ func (rd *seriesReader) feedValues(id, key string, from, to int64, a *series.Agg
 	})
 }
 
-// feedBefore adds the last number before the range: of the values, or of the rows where
-// those are deleted.
+// feedBefore adds the last number before the range: of the values, or of the rows if those are
+// deleted.
 func (rd *seriesReader) feedBefore(p seriesPlan, a *series.Aggregator) error {
 	q := entity.HistoryQuery{ID: p.id, Key: p.key, From: p.kept.Kept.Raw, To: rd.query.From, Limit: 16, Descending: true}
 	for more := q.From < q.To; more; {
@@ -394,7 +392,7 @@ func (rd *seriesReader) spend(n int) error {
 // errStopped ends a scan whose reader has stopped.
 var errStopped = errors.New("the reader has stopped")
 
-// points reads the numbers of a series.
+// points iterates over the numbers of a series.
 func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.Point, error] {
 	return func(yield func(series.Point, error) bool) {
 		q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1)}
@@ -415,7 +413,7 @@ func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.
 					if !yield(series.Point{TS: ts, Value: columns.Value(i)}, nil) {
 						return errStopped
 					}
-				default: // no number
+				default: // not a number
 				}
 			}
 			return nil
@@ -426,7 +424,7 @@ func (rd *seriesReader) points(id, key string, from, to int64) iter.Seq2[series.
 	}
 }
 
-// number returns a value that is a number, and the zero Value for any other.
+// number returns a value if it is a number, and otherwise the zero Value.
 func number(v value.Value) value.Value {
 	if v.IsNumber() {
 		return v
@@ -434,7 +432,7 @@ func number(v value.Value) value.Value {
 	return value.Value{}
 }
 
-// downsample answers with points that look like all of them in a chart.
+// downsample returns points that look like all of them in a chart.
 func (h *historyReader) downsample(ctx context.Context, in *historyRequest, from, to int64) (*answer[historyJSON], error) {
 	if name := in.paging(); name != "" {
 		return nil, problemf(http.StatusBadRequest, "%s must not be given with points: the points are ordered by time and come all at once", name)
@@ -461,11 +459,11 @@ func appendPoint(dst []byte, ts int64, v value.Value) []byte {
 	return append(v.AppendJSON(append(dst, `,"value":`...)), '}')
 }
 
-// downsampleTries is how often the points are read again when there were others
-// than were counted before.
+// downsampleTries is how often the points are read again if their number has changed since they
+// were counted.
 const downsampleTries = 5
 
-// downsampled counts the numbers of a series, and chooses n of them.
+// downsampled counts the numbers of a series, and selects n of them.
 func (h *historyReader) downsampled(ctx context.Context, id, key string, from, to int64, n int) (points []series.Point, total int, err error) {
 	rd := h.open(ctx, &aggregation{})
 	for range downsampleTries {

@@ -17,14 +17,14 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// Limits of a question for several entities.
+// Limits of a request for several entities.
 const (
 	maxNamedEntities = 1000
 	maxFoundEntities = 10_000
 	maxHistoryKeys   = 64
 	maxGroupBy       = 8
-	// maxAllBuckets bounds the buckets of all series of an answer together, and
-	// those of the members of a group before they are combined.
+	// maxAllBuckets bounds the buckets of all series in a response, and those of the members of a
+	// group before they are combined.
 	maxAllBuckets = 1_000_000
 )
 
@@ -114,16 +114,16 @@ func (b *historyBody) check() error {
 	return nil
 }
 
-// across are the ways to combine the members of a group but for "pool".
+// across contains the ways to combine the members of a group, except for "pool".
 var across = []series.Func{series.Sum, series.Avg, series.Min, series.Max}
 
-// member is one series of the answer, or of a group of it.
+// member is a series of the response, or of a group in it.
 type member struct {
 	id, key string
 	group   []byte // the values that it is grouped by, as a JSON object
 }
 
-// post answers with the history of several entities.
+// post returns the history of several entities.
 func (a *manyHistoryAPI) post(ctx context.Context, in *manyHistoryRequest) (*answer[seriesListJSON], error) {
 	b := &in.Body
 	if err := b.check(); err != nil {
@@ -149,7 +149,7 @@ func (a *manyHistoryAPI) post(ctx context.Context, in *manyHistoryRequest) (*ans
 	return encoded[seriesListJSON](append(body, "]}"...)), nil
 }
 
-// members finds the series and what each is grouped by.
+// members returns the series, and the values that they are grouped by.
 func (a *manyHistoryAPI) members(ctx context.Context, b *historyBody) ([]member, error) {
 	by, err := groupPaths(b.GroupBy)
 	if err != nil {
@@ -200,17 +200,17 @@ func (a *manyHistoryAPI) whichIsMissing(ctx context.Context, ids []string) error
 			return err
 		}
 	}
-	return nil // they have come to be since
+	return nil // they were created meanwhile
 }
 
-// groupPath is one thing that series are grouped by.
+// groupPath is a value that series are grouped by.
 type groupPath struct {
 	name string
 	path filter.Path
 	key  bool
 }
 
-// groupPaths reads group_by: key, or a path as a filter has it.
+// groupPaths parses group_by: key, or paths as in a filter.
 func groupPaths(names []string) ([]groupPath, error) {
 	if names == nil {
 		names = []string{"entity", "key"}
@@ -237,7 +237,7 @@ func groupPaths(names []string) ([]groupPath, error) {
 	return list, nil
 }
 
-// appendGroup appends what a series is grouped by; null for missing values.
+// appendGroup appends the values that a series is grouped by; null for missing values.
 func appendGroup(dst []byte, by []groupPath, v entity.View, key string) []byte {
 	dst = append(dst, '{')
 	for i := range by {

@@ -13,26 +13,27 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// httpConns are the HTTP connections. They are bounded: at the limit a new one takes the place of
-// the one that has rested for longest, so that connections that nobody uses keep nobody out. Where
-// all are in use, it takes that of a stranger, over whose connection nobody has logged in: the oldest
-// of the address that has most of these. Where all are in use by those who are known, it waits.
+// httpConns holds the HTTP connections, whose number is bounded. At the limit, a new one displaces
+// the connection that has been idle longest, so that unused connections keep nobody out. If all are
+// in use, it displaces a stranger's, on which nobody has logged in: the oldest one of the address
+// with most of them. If somebody has logged in on each, it waits.
 //
-// What comes from a proxy is of as many addresses as there are connections: they are of many clients.
+// Connections from a proxy are treated as if each had its own address, because they carry many
+// clients.
 //
-// Those that rest have sent nothing yet, or are idle between two requests. A shutdown of net/http
-// waits five seconds for the former to be used; close ends both.
+// A connection is idle if it has sent nothing yet, or is between two requests. A shutdown of
+// net/http waits five seconds for the former to be used; close ends both.
 type httpConns struct {
 	limit   int
 	proxies proxies // set before the first connection
 
 	mu      sync.Mutex
-	left    sync.Cond                  // of mu: a connection was closed or has begun to rest, or the listener was closed
-	open    int                        // guarded by mu; those that were accepted and not closed
-	resting map[net.Conn]*list.Element // guarded by mu; of oldest
-	oldest  list.List                  // guarded by mu; of net.Conn, the one that rests longest first
-	unknown share.Pool[*limitedConn]   // guarded by mu; those of strangers
-	closed  bool                       // guarded by mu; nobody waits for anything on those that rest
+	left    sync.Cond                  // on mu: a connection was closed or became idle, or the listener was closed
+	open    int                        // guarded by mu; accepted and not closed
+	resting map[net.Conn]*list.Element // guarded by mu; elements of oldest
+	oldest  list.List                  // guarded by mu; of net.Conn, longest idle first
+	unknown share.Pool[*limitedConn]   // guarded by mu; strangers' connections
+	closed  bool                       // guarded by mu; idle connections are closed
 }
 
 func newHTTPConns(limit int) *httpConns {
@@ -57,7 +58,7 @@ func (c *httpConns) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// forget takes a connection out of those that rest. The caller holds mu.
+// forget removes a connection from the idle ones. The caller holds mu.
 func (c *httpConns) forget(conn net.Conn) {
 	if e := c.resting[conn]; e != nil {
 		c.oldest.Remove(e)
@@ -65,7 +66,7 @@ func (c *httpConns) forget(conn net.Conn) {
 	}
 }
 
-// close closes those that rest, and those that will.
+// close closes idle connections, and those that become idle later.
 func (c *httpConns) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -79,7 +80,7 @@ func (c *httpConns) close() {
 	}
 }
 
-// hangUp closes a connection without a word: that of TLS might be waited for.
+// hangUp closes a connection abruptly, because closing TLS might block.
 func hangUp(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -87,8 +88,7 @@ func hangUp(conn net.Conn) {
 	_ = conn.Close() // its owner finds it closed
 }
 
-// listener returns a listener of which no more connections than the limit are open. It is to be
-// served with note as ConnState.
+// listener returns a listener that keeps to the limit. It must be served with note as ConnState.
 func (c *httpConns) listener(ln net.Listener) net.Listener {
 	return &limitedListener{Listener: ln, conns: c}
 }
@@ -99,7 +99,7 @@ type limitedListener struct {
 	closed bool // guarded by conns.mu
 }
 
-// Accept waits for the next connection, and for a place for it.
+// Accept waits for the next connection, and for room for it.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	if err != nil {
@@ -113,7 +113,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends a wait for a place, too.
+// Close also ends a wait for room.
 func (l *limitedListener) Close() error {
 	l.conns.mu.Lock()
 	l.closed = true
@@ -122,8 +122,8 @@ func (l *limitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// enter takes a place for a connection, if need be that of another. It reports false if the listener
-// was closed meanwhile.
+// enter waits for room for a connection, or displaces another. It reports false if the listener was
+// closed meanwhile.
 func (c *httpConns) enter(l *limitedListener, next *limitedConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *httpConns) enter(l *limitedListener, next *limitedConn) bool {
 			continue
 		}
 		c.mu.Unlock()
-		hangUp(old) // which leaves
+		hangUp(old) // which calls leave
 		c.mu.Lock()
 	}
 	c.open++
@@ -145,7 +145,8 @@ func (c *httpConns) enter(l *limitedListener, next *limitedConn) bool {
 	return true
 }
 
-// dispensable takes out the connection that is to give way, nil for none. The caller holds mu.
+// dispensable removes the connection to displace and returns it, or nil if there is none. The
+// caller holds mu.
 func (c *httpConns) dispensable() net.Conn {
 	if e := c.oldest.Front(); e != nil {
 		conn := e.Value.(net.Conn) //nolint:forcetypeassert // that is what is in it
@@ -159,7 +160,7 @@ func (c *httpConns) dispensable() net.Conn {
 	return nil
 }
 
-// ownerOf returns by what a stranger is counted.
+// ownerOf returns the key by which a stranger's connections are counted.
 func (c *httpConns) ownerOf(conn net.Conn) string {
 	from, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil || c.proxies.has(from.Addr()) {
@@ -168,7 +169,7 @@ func (c *httpConns) ownerOf(conn net.Conn) string {
 	return access.AddressKey(from.Addr())
 }
 
-// recognize takes a connection out of those of strangers. The caller holds mu.
+// recognize removes a connection from those of strangers. The caller holds mu.
 func (c *httpConns) recognize(conn *limitedConn) {
 	if conn.stranger != nil {
 		c.unknown.Remove(conn.stranger)
@@ -176,7 +177,7 @@ func (c *httpConns) recognize(conn *limitedConn) {
 	}
 }
 
-// leave gives a place back.
+// leave removes a connection.
 func (c *httpConns) leave(conn *limitedConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,11 +186,11 @@ func (c *httpConns) leave(conn *limitedConn) {
 	c.left.Signal()
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn is a connection that counts towards the limit until it is closed.
 type limitedConn struct {
 	net.Conn
 	conns    *httpConns
-	stranger *share.Item[*limitedConn] // guarded by conns.mu; nil: somebody has logged in
+	stranger *share.Item[*limitedConn] // guarded by conns.mu; nil if somebody has logged in
 	closing  sync.Once
 }
 
@@ -200,7 +201,7 @@ func (c *limitedConn) Close() error {
 	return err
 }
 
-// connKey is the key of a request's context with its *limitedConn.
+// connKey is the context key of a request's *limitedConn.
 type connKey struct{}
 
 // withConn is the server's ConnContext.
@@ -217,7 +218,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	}
 }
 
-// recognized notes that who makes a request has logged in.
+// recognized records that the caller of a request has logged in.
 func recognized(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*limitedConn); ok {
 		c.conns.mu.Lock()

@@ -22,9 +22,9 @@ import (
 const (
 	// maxImportLine bounds a line of an import.
 	maxImportLine = 1 << 20
-	// importAtOnce is how many lines are under way together: they share commits.
+	// importAtOnce is how many lines are handled concurrently; they share commits.
 	importAtOnce = 512
-	// importErrors bounds the errors that an import shows.
+	// importErrors bounds the errors in the response.
 	importErrors = 20
 	// importReadTimeout is how long a client may send nothing.
 	importReadTimeout = 30 * time.Second
@@ -53,11 +53,11 @@ type importRequest struct {
 	Body   stream
 }
 
-// stream is a body that the handler reads by itself.
+// stream is a body that the handler reads itself.
 type stream struct{ media string }
 
-// importer takes in one import, line by line. A line that is wrong is counted and
-// passed over; what was taken in stays.
+// importer handles one import, line by line. Invalid lines are counted and skipped; what was
+// imported stays.
 type importer struct {
 	*transferAPI
 	ctx    context.Context //nolint:containedctx // of the import that it lives for
@@ -71,13 +71,13 @@ type importer struct {
 	committed []importedReading // for the subscribers of MQTT
 }
 
-// importedReading is a reading as a device would have published it.
+// importedReading is a reading in the form that a device would have published.
 type importedReading struct {
 	entity  string
 	payload []byte
 }
 
-// load takes in what export has written. It answers when all of it is durable.
+// load imports what export has written. It responds when everything is durable.
 func (a *transferAPI) load(w http.ResponseWriter, r *http.Request, in *importRequest) error {
 	what, format := in.What, in.Format
 	if format == "" && in.Body.media == mediaCSV {
@@ -111,18 +111,18 @@ func (a *transferAPI) load(w http.ResponseWriter, r *http.Request, in *importReq
 	return ok(m.answer).write(w, r)
 }
 
-// serveLong returns the context of a request that may have hours to go: it ends with the
-// server too, and then also who waits for the client, by setting its deadline.
+// serveLong returns a context for a request that may take hours. It also ends with the server,
+// which then sets the deadline to interrupt reads and writes.
 func (a *transferAPI) serveLong(parent context.Context, deadline func(time.Time) error) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(parent)
 	stop := context.AfterFunc(a.serving, func() {
 		cancel()
-		_ = deadline(time.Unix(1, 0)) // a connection that has gone waits for nobody
+		_ = deadline(time.Unix(1, 0)) // a closed connection needs no deadline
 	})
 	return ctx, func() { stop(); cancel() }
 }
 
-// patientReader waits for a writer as long as that goes on writing, and ctx lasts.
+// patientReader waits for a writer while it keeps writing and ctx has not ended.
 type patientReader struct {
 	ctx context.Context //nolint:containedctx // of the request that it lives for
 	r   io.Reader
@@ -134,13 +134,13 @@ func (p *patientReader) Read(b []byte) (int, error) {
 	if err := p.rc.SetReadDeadline(time.Now().Add(importReadTimeout)); err != nil {
 		return 0, err
 	}
-	if err := p.ctx.Err(); err != nil { // after the deadline was set, so that serveLong's comes last
+	if err := p.ctx.Err(); err != nil { // after setting the deadline, so that serveLong's comes last
 		return 0, err
 	}
 	return p.r.Read(b)
 }
 
-// taker returns what takes in a line.
+// taker returns the function that imports a line.
 func (m *importer) taker(what, format string) (func(line int64, text []byte), error) {
 	if format == "csv" && what != whatHistory && what != whatEntities {
 		return nil, problemf(http.StatusBadRequest, "format must be ndjson for %s: only history and entities have a form in CSV", what)
@@ -156,7 +156,7 @@ func (m *importer) taker(what, format string) (func(line int64, text []byte), er
 	return take, nil
 }
 
-// lines reads NDJSON. Empty lines are passed over.
+// lines reads NDJSON. It skips empty lines.
 func (m *importer) lines(body io.Reader, take func(int64, []byte)) error {
 	in := bufio.NewScanner(body)
 	in.Buffer(make([]byte, 0, 64<<10), maxImportLine)
@@ -179,20 +179,20 @@ func (m *importer) lines(body io.Reader, take func(int64, []byte)) error {
 	return bodyProblem(in.Err())
 }
 
-// byteOrderMark is what some programs begin a file in UTF-8 with.
+// byteOrderMark is how some programs begin a UTF-8 file.
 const byteOrderMark = "\ufeff"
 
-// recordReader ends the reading of one record of a CSV that goes on for too long: a
-// quote that nobody closes would otherwise gather all that follows in memory.
+// recordReader limits the length of a record of a CSV: with an unclosed quote, everything that
+// follows would otherwise be read into memory.
 type recordReader struct {
 	r    io.Reader
 	left int
 }
 
-// errRecord says that a record is too long.
+// errRecord is returned if a record is too long.
 var errRecord = errors.New("the record is too long")
 
-// Read reads as much as may still belong to the record.
+// Read reads at most the rest of the permitted length.
 func (r *recordReader) Read(b []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errRecord
@@ -202,7 +202,7 @@ func (r *recordReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// begin counts a line, and reports false when the client has left.
+// begin counts a line. It reports false if the client has left.
 func (m *importer) begin() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,7 +210,7 @@ func (m *importer) begin() bool {
 	return m.ctx.Err() == nil
 }
 
-// done notes what became of a line.
+// done records the outcome of a line.
 func (m *importer) done(line int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +224,7 @@ func (m *importer) done(line int64, err error) {
 	}
 }
 
-// apart does the work of a line beside that of others.
+// apart runs f for a line concurrently with other lines.
 func (m *importer) apart(line int64, f func() error) {
 	m.places <- struct{}{}
 	m.wg.Go(func() {
@@ -233,10 +233,10 @@ func (m *importer) apart(line int64, f func() error) {
 	})
 }
 
-// inTurn does the work of a line before that of the next.
+// inTurn runs f for a line before the next line.
 func (m *importer) inTurn(line int64, f func() error) { m.done(line, f()) }
 
-// lineOf returns what takes in a line of JSON: f does the work, when do lets it.
+// lineOf returns a function that decodes a line of JSON and calls f, by means of do.
 func lineOf[T any](do func(int64, func() error), f func(*T) error) func(line int64, text []byte) {
 	return func(line int64, text []byte) {
 		do(line, func() error {
@@ -256,8 +256,8 @@ type readingLine struct {
 	Values json.RawMessage `json:"values"`
 }
 
-// reading ingests a line. Those of an entity keep their order, since they are
-// given to the runtime one after the other.
+// reading imports a reading. The readings of an entity keep their order, since they are passed to
+// the runtime one by one.
 func (m *importer) reading(line int64, text []byte) {
 	var l readingLine
 	err := decodeJSON(text, &l)
@@ -271,7 +271,7 @@ func (m *importer) reading(line int64, text []byte) {
 	m.ingest(line, l.Entity, *l.TS, l.Values)
 }
 
-// ingest gives values of one time to an entity.
+// ingest passes values with one time to the runtime.
 func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 	m.forward()
 	payload := append(strconv.AppendInt([]byte(`{"ts":`), ts, 10), `,"values":`...)
@@ -296,8 +296,8 @@ func (m *importer) ingest(line int64, id string, ts int64, values []byte) {
 	m.done(line, err)
 }
 
-// forward gives what was committed to the subscribers of MQTT. The runtime's callback
-// must not: it would hold up the commits.
+// forward publishes what was committed to the subscribers of MQTT. The runtime's callback must not
+// do so, because it would block the commits.
 func (m *importer) forward() {
 	m.mu.Lock()
 	list := m.committed
@@ -308,8 +308,7 @@ func (m *importer) forward() {
 	}
 }
 
-// put puts an entity as the line says. Its relations are imported apart, when all
-// entities exist.
+// put imports an entity. Its relations are imported separately, when all entities exist.
 func (m *importer) put(b *entityBody) error {
 	edits, err := b.edits(entity.Replace)
 	if err == nil && b.ID == "" {
@@ -330,7 +329,7 @@ func (m *importer) relate(r *relationBody) error {
 	return err
 }
 
-// typ gathers the types, which may need each other.
+// typ collects the types, which may depend on each other.
 func (m *importer) typ(line int64, text []byte) {
 	t, err := model.Parse(text)
 	if err != nil {
@@ -340,7 +339,7 @@ func (m *importer) typ(line int64, text []byte) {
 	m.types = append(m.types, t)
 }
 
-// putTypes puts the types that were gathered: all or none.
+// putTypes puts the collected types: all or none.
 func (m *importer) putTypes() {
 	if len(m.types) == 0 {
 		return
@@ -351,7 +350,7 @@ func (m *importer) putTypes() {
 	}
 }
 
-// csv reads what export has written as CSV: columns are found by their names.
+// csv imports a CSV in the form that export writes: columns are identified by their names.
 func (m *importer) csv(body io.Reader) error {
 	limited := &recordReader{body, maxImportLine}
 	in := csv.NewReader(limited)
@@ -392,7 +391,7 @@ func (m *importer) csv(body io.Reader) error {
 	}
 }
 
-// csvTaker finds out from the head what the lines are.
+// csvTaker returns the function that imports a record, according to the header.
 func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []string), error) {
 	has := func(names ...string) bool {
 		for _, name := range names {
@@ -411,7 +410,7 @@ func (m *importer) csvTaker(columns map[string]int) (func(line int64, record []s
 				return
 			}
 			text := record[columns["value"]]
-			if !json.Valid([]byte(text)) { // something that closes the object could add keys
+			if !json.Valid([]byte(text)) { // text that closes the object could add keys
 				m.done(line, problemf(http.StatusBadRequest, `value must be JSON: a number, true, false, an object, an array, or a text in double quotes, not %q`, shorten(text, 64)))
 				return
 			}

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// maxJudgements bounds the answers that a judge remembers.
+// maxJudgements bounds the results that a judge remembers.
 const maxJudgements = 4096
 
-// judgedFor is how long an answer is shared.
+// judgedFor is how long a result is shared.
 const judgedFor = time.Second
 
-// judge has the answers of filters to the changes of entities. Streams that have the same
-// filter share them: an entity is looked at in its own turn, where 20 streams with a
-// filter that takes long would hold it up 20 times for each of its changes.
+// judge holds the results of filters for the changes of entities. Streams with the same filter
+// share them: a filter is evaluated in the entity's turn, and 20 streams with a slow filter would
+// block the entity 20 times for each of its changes.
 //
-// Its zero value is ready to use, and its methods may be called concurrently.
+// The zero value is ready to use. Methods may be called concurrently.
 type judge struct {
 	mu      sync.Mutex
 	answers map[judged]*judgement // guarded by mu; the latest of each
 }
 
-// judged is what a filter is asked about.
+// judged identifies the evaluation of a filter.
 type judged struct{ typ, filter, entity string }
 
-// judgement is the answer at a change, or later. What follows seq is set before done is closed.
+// judgement is the result at a change, or later. The fields after done are set before it is closed.
 type judgement struct {
 	seq     uint64
 	asked   time.Time
@@ -38,8 +38,8 @@ type judgement struct {
 // errUnanswered is the error of a judgement that was not made.
 var errUnanswered = errors.New("not answered")
 
-// once returns the answer to a change, which ask finds out for the first who wants it.
-// The others wait for that, and ask themselves where it has failed.
+// once returns the result for a change. For the first caller it calls ask. Others wait for its
+// result, and call ask themselves if it has failed.
 func (j *judge) once(ctx context.Context, about judged, seq uint64, ask func() (bool, error)) (bool, error) {
 	a, first := j.answer(about, seq)
 	if first {
@@ -61,8 +61,9 @@ func (j *judge) once(ctx context.Context, about judged, seq uint64, ask func() (
 func (j *judge) answer(about judged, seq uint64) (a *judgement, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// An entity is always judged as it is now, so a later answer is good for a stream that
-	// is behind. An old one is not: a filter may look at other entities and at types, too.
+	// An entity is always evaluated in its present state, so a later result is valid for a stream
+	// that is behind. An old one is not, because a filter may also refer to other entities and to
+	// types.
 	if a := j.answers[about]; a != nil && a.seq >= seq && time.Since(a.asked) < judgedFor {
 		return a, false
 	}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// listen opens a TCP listener, where not open only on a loopback address. The name and
-// the flag are for the person who has to change something when that fails.
+// listen opens a TCP listener; unless open is set, only on a loopback address. name and flag are
+// for the error.
 func listen(ctx context.Context, name, flag, address string, open bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -29,7 +29,7 @@ func listen(ctx context.Context, name, flag, address string, open bool) (net.Lis
 	case err != nil:
 		return nil, fmt.Errorf("listen for %s (%s): %w", name, flag, err)
 	}
-	// A name such as localhost may resolve to anything.
+	// A name such as localhost may resolve to any address.
 	if !onLoopback(ln) && !open {
 		_ = ln.Close()
 		return nil, fmt.Errorf("listen for %s on %s, which is %s: %w; set %s to 127.0.0.1", name, address, ln.Addr(), ErrNotLoopback, flag)
@@ -37,14 +37,14 @@ func listen(ctx context.Context, name, flag, address string, open bool) (net.Lis
 	return ln, nil
 }
 
-// onLoopback reports whether only this machine reaches a listener.
+// onLoopback reports whether only this machine can reach a listener.
 func onLoopback(ln net.Listener) bool {
 	tcp, ok := ln.Addr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// isLoopback reports whether a host, as written in a URL or an address, is this
-// machine and no other: localhost or a loopback IP.
+// isLoopback reports whether a host, as written in a URL or an address, can only mean this machine:
+// localhost or a loopback IP.
 func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	if strings.EqualFold(host, "localhost") {

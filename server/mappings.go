@@ -86,7 +86,7 @@ func newMappingJSON(ex *mapping.Explanation) mappingJSON {
 	return m
 }
 
-// worseState is the state of a mapping with fields of two states.
+// worseState returns the state of a mapping whose fields are in two states.
 func worseState(a, b string) string {
 	for _, state := range []string{mapping.StateSuspended, mapping.StateFailing, mapping.StateWaiting} {
 		if a == state || b == state {
@@ -123,7 +123,7 @@ func (a *mappingAPI) get(ctx context.Context, in *mappingPath) (*answer[mappingJ
 	if err != nil {
 		return nil, err
 	}
-	return ok(newMappingJSON(&ex)).withETag(ex.ETag), nil // the values go on without a new version
+	return ok(newMappingJSON(&ex)).withETag(ex.ETag), nil // the status changes without a new version
 }
 
 type putMappingRequest struct {
@@ -185,7 +185,7 @@ type recomputedJSON struct {
 	Written int `json:"written" example:"24"`
 }
 
-// recompute gives a mapping a past. It takes as long as that is.
+// recompute computes the values of a mapping for the past. It takes as long as that requires.
 func (a *mappingAPI) recompute(ctx context.Context, in *recomputeRequest) (*answer[recomputedJSON], error) {
 	from, to, err := in.Body.bounds()
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *mappingAPI) recompute(ctx context.Context, in *recomputeRequest) (*answ
 	}
 	written, err := a.mappings.Recompute(ctx, in.Name, from, to)
 	if err == nil {
-		err = a.mappings.Sync(ctx) // an answer means that it is durable
+		err = a.mappings.Sync(ctx) // a response means that it is durable
 	}
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/greenroom-go/greenroom/inspect"
 )
 
-// metrics are what /metrics shows. Labels have bounded sets of values: routes,
-// causes, reasons, never an entity, a topic or a client.
+// metrics are the metrics at /metrics. Labels have bounded sets of values, such as routes, causes
+// and reasons, but never entities, topics or clients.
 type metrics struct {
 	registry *prometheus.Registry
 	handler  http.Handler
@@ -40,13 +40,13 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-// operationMetrics are those of one operation of the API: to find a metric by its
-// labels takes longer than to count.
+// operationMetrics are the metrics of one operation of the API; looking up a metric by its labels
+// takes longer than counting.
 type operationMetrics struct {
 	method   string
 	pattern  string
 	requests *prometheus.CounterVec
-	duration prometheus.Observer // nil where it is not measured
+	duration prometheus.Observer // nil if the duration is not measured
 	last     atomic.Pointer[statusMetric]
 }
 
@@ -64,7 +64,7 @@ func (m *metrics) operation(op *operation) *operationMetrics {
 	return o
 }
 
-// observe counts a request. Status 0 is that of a client who left before an answer.
+// observe counts a request. Status 0 means that the client left before a response.
 func (o *operationMetrics) observe(status int, took time.Duration) {
 	if status == 0 {
 		status = 499
@@ -80,8 +80,8 @@ func (o *operationMetrics) observe(status int, took time.Duration) {
 	}
 }
 
-// collector reads the counters of the runtime, the actor system and the broker
-// when it is asked; nothing is counted twice.
+// collector reads the counters of the runtime, the actor system and the broker on each scrape;
+// nothing is counted twice.
 type collector struct {
 	server *Server
 	values []valueMetric
@@ -109,7 +109,7 @@ func newCollector(s *Server) *collector {
 	}
 }
 
-// Describe sends the descriptions.
+// Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, v := range c.values {
 		out <- v.desc
@@ -119,7 +119,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the present values.
+// Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := newSnapshot(c.server)
 	for _, v := range c.values {

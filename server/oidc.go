@@ -28,50 +28,49 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// OIDC lets people log in to the dashboard at a provider of OpenID Connect. Who they are there
-// says a claim, and that is the name of a principal that an admin has made for it: the provider
-// lets nobody in who is none. The zero OIDC is none.
+// OIDC configures an OpenID Connect provider, with which people can log in to the dashboard. A
+// claim names the principal, which an admin must have created for it; nobody else can log in. The
+// zero OIDC is disabled.
 type OIDC struct {
-	// Issuer is the URL of the provider, as it says itself. Client is the name by which it
-	// knows the server, and Secret what goes with that, "" for a public client.
+	// Issuer is the provider's URL, as it identifies itself. Client is the server's client id at
+	// the provider, and Secret the client's secret, "" for a public client.
 	Issuer, Client, Secret string
-	// Claim has the name of the principal, DefaultOIDCClaim if empty. The claim email counts
-	// only with email_verified.
+	// Claim is the claim with the name of the principal; the default is DefaultOIDCClaim. The claim
+	// email is valid only with email_verified.
 	Claim string
-	// CA, if not empty, is a file in PEM with who signed the certificate of the provider.
+	// CA, if not empty, is a PEM file with the CA certificate of the provider.
 	CA string
-	// URL is how browsers reach the server, such as https://plant.example. If empty, that is
-	// taken from their requests. The provider has to know URL/login/oidc/callback.
+	// URL is the address of the server for browsers, such as https://plant.example. If it is empty,
+	// it is taken from their requests. The provider must know URL/login/oidc/callback.
 	URL string
 }
 
-// DefaultOIDCClaim is the claim that has the name of a principal.
+// DefaultOIDCClaim is the default claim with the name of a principal.
 const DefaultOIDCClaim = "email"
 
-// ErrOIDC is wrapped by the errors about settings of OIDC that cannot be used.
+// ErrOIDC is wrapped by errors about invalid settings of OIDC.
 var ErrOIDC = errors.New("OpenID Connect")
 
 const (
 	oidcPath     = "/login/oidc"
 	oidcCallback = oidcPath + "/callback"
-	// oidcTimeout bounds what is asked of the provider, and oidcPatience how long somebody may
-	// take there.
+	// oidcTimeout bounds a request to the provider, and oidcPatience a person's visit there.
 	oidcTimeout  = 10 * time.Second
 	oidcPatience = 10 * time.Minute
-	// oidcPause is how long a provider that has failed is not asked again what it is.
+	// oidcPause is how long the provider is not asked again after a failure.
 	oidcPause = 2 * time.Second
 )
 
 // Enabled reports whether there is a provider.
 func (o *OIDC) Enabled() bool { return o.Issuer != "" || o.Client != "" }
 
-// Check returns nil if the settings can be used. The provider is not asked.
+// Check returns nil if the settings are valid. It does not contact the provider.
 func (o *OIDC) Check() error {
 	_, err := o.client()
 	return err
 }
 
-// client returns what speaks to the provider.
+// client returns an HTTP client for the provider.
 func (o *OIDC) client() (*http.Client, error) {
 	if o.Client == "" {
 		return nil, fmt.Errorf("%w: --oidc-client must be the name by which the provider knows this server", ErrOIDC)
@@ -88,32 +87,33 @@ func (o *OIDC) client() (*http.Client, error) {
 	return authorityClient("--oidc-ca", o.CA, oidcTimeout, ErrOIDC)
 }
 
-// oidcLogin is the way by the provider: to it, and back with a code.
+// oidcLogin implements the login with the provider: a redirect to it, and the return with a code.
 type oidcLogin struct {
 	settings OIDC
 	client   *http.Client
 	gate     *gate
 	log      *slog.Logger
 	cookie   string
-	key      [sha256.Size]byte // of the cookies
+	key      [sha256.Size]byte // signs the cookies
 	provider provider
 }
 
-// provider is asked once what it is, by one for all who wait: it may start after the server.
+// provider discovers the provider once, with a single request for all who wait. It may start after
+// the server.
 type provider struct {
 	known  atomic.Pointer[oidc.Provider]
 	asking singleflight.Group
 	mu     sync.Mutex
-	failed error     // the last answer, guarded by mu
-	again  time.Time // when it is asked once more after a failure, guarded by mu
+	failed error     // the last error, guarded by mu
+	again  time.Time // when to try again after a failure, guarded by mu
 }
 
-// get returns the provider, and asks it where that is not known.
+// get returns the provider, which it discovers if needed.
 func (p *provider) get(ctx context.Context, issuer string) (*oidc.Provider, error) {
 	if known := p.known.Load(); known != nil {
 		return known, nil
 	}
-	ctx = context.WithoutCancel(ctx) // who waits may leave, others stay
+	ctx = context.WithoutCancel(ctx) // one caller may leave while others wait
 	got, err, _ := p.asking.Do("", func() (any, error) {
 		p.mu.Lock()
 		failed, again := p.failed, p.again
@@ -141,11 +141,11 @@ func newOIDCLogin(settings *OIDC, g *gate, port string, log *slog.Logger) (*oidc
 		return nil, err
 	}
 	l := &oidcLogin{settings: *settings, client: client, gate: g, log: log, cookie: "greenroom_login_" + port}
-	_, _ = rand.Read(l.key[:]) // never fails; after a restart logins begin anew
+	_, _ = rand.Read(l.key[:]) // it never fails; logins in progress do not survive a restart
 	return l, nil
 }
 
-// config returns the client of OAuth 2 for a request of a browser.
+// config returns the OAuth 2 client for a request of a browser.
 func (l *oidcLogin) config(ctx context.Context, r *http.Request) (*oidc.Provider, *oauth2.Config, error) {
 	p, err := l.provider.get(ctx, l.settings.Issuer)
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *oidcLogin) config(ctx context.Context, r *http.Request) (*oidc.Provider
 	}
 	at := strings.TrimSuffix(l.settings.URL, "/")
 	if at == "" {
-		at = "http://" + r.Host // the guard has looked at it
+		at = "http://" + r.Host // the guard has checked it
 		if isSecure(r) {
 			at = "https://" + r.Host
 		}
@@ -164,8 +164,8 @@ func (l *oidcLogin) config(ctx context.Context, r *http.Request) (*oidc.Provider
 	}, nil
 }
 
-// begin sends a browser to the provider. What is to come back with it is in a cookie, so that
-// nobody can be made to log in as another, and nothing has to be remembered here.
+// begin redirects a browser to the provider. What must come back with it is in a cookie, so that
+// nobody can be made to log in as somebody else, and the server stores nothing.
 func (l *oidcLogin) begin(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), l.client), oidcTimeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func (l *oidcLogin) begin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, config.AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(verifier)), http.StatusSeeOther)
 }
 
-// seal makes the text of a cookie that nobody else can make.
+// seal returns the signed text of a cookie.
 func (l *oidcLogin) seal(parts ...string) string {
 	text := strings.Join(parts, ".")
 	return text + "." + l.sum(text)
@@ -188,11 +188,11 @@ func (l *oidcLogin) seal(parts ...string) string {
 
 func (l *oidcLogin) sum(text string) string {
 	mac := hmac.New(sha256.New, l.key[:])
-	_, _ = mac.Write([]byte(text)) // a hash takes all
+	_, _ = mac.Write([]byte(text)) // a hash does not fail
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// unseal returns state, nonce and verifier of a cookie.
+// unseal returns the state, nonce and verifier in a cookie.
 func (l *oidcLogin) unseal(text string) (state, nonce, verifier string, err error) {
 	at := strings.LastIndexByte(text, '.')
 	if at < 0 || !hmac.Equal([]byte(text[at+1:]), []byte(l.sum(text[:at]))) {
@@ -206,8 +206,8 @@ func (l *oidcLogin) unseal(text string) (state, nonce, verifier string, err erro
 	return parts[0], parts[1], parts[2], nil
 }
 
-// remember sets or, with "", takes back the cookie of a login. The provider's page sends the browser
-// back, so that the cookie cannot be strict.
+// remember sets the cookie of a login or, with "", deletes it. The browser is redirected from the
+// provider's page, so the cookie cannot be strict.
 func (l *oidcLogin) remember(w http.ResponseWriter, r *http.Request, text string) {
 	c := &http.Cookie{
 		Name: l.cookie, Value: text, Path: oidcPath, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: isSecure(r),
@@ -219,7 +219,7 @@ func (l *oidcLogin) remember(w http.ResponseWriter, r *http.Request, text string
 	http.SetCookie(w, c)
 }
 
-// finish lets in who comes back from the provider.
+// finish completes the login of a browser that returns from the provider.
 func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	cookie, err := r.Cookie(l.cookie)
@@ -247,7 +247,7 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 	}
 	name, err := l.nameOf(r, q.Get("code"), nonce, verifier)
 	if err != nil {
-		if _, away := errors.AsType[*url.Error](err); !away { // of which nobody is to blame but the provider
+		if _, away := errors.AsType[*url.Error](err); !away { // a url.Error is the provider's fault
 			l.gate.book.Failed(addressOf(r))
 		}
 		l.fail(w, r, http.StatusBadGateway, "What the provider says cannot be used.", err)
@@ -261,11 +261,12 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 	if text, ok := l.gate.sessions.begin(who); ok {
 		l.gate.sessions.set(w, r, text)
 	}
-	// A redirect would still be one from the provider's page, and the cookie not be sent.
+	// After a redirect, the browser would still count as coming from the provider's page, and not
+	// send the cookie.
 	l.page(w, http.StatusOK, oidcPage{Next: "/"})
 }
 
-// nameOf exchanges a code for who it is about.
+// nameOf exchanges a code for the name of a principal.
 func (l *oidcLogin) nameOf(r *http.Request, code, nonce, verifier string) (string, error) {
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), l.client), oidcTimeout)
 	defer cancel()
@@ -329,7 +330,7 @@ func (l *oidcLogin) page(w http.ResponseWriter, status int, p oidcPage) {
 	}
 }
 
-// fail shows what people can do something about, and logs the rest: some of it is for admins only.
+// fail shows what the person can act on, and logs the error, which may be meant for admins only.
 func (l *oidcLogin) fail(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
 	l.log.LogAttrs(r.Context(), slog.LevelWarn, "a login by OpenID Connect has failed", slog.String("address", addressOf(r).String()), slog.Any("error", err))
 	l.page(w, status, oidcPage{Error: text})

@@ -7,81 +7,77 @@ import (
 	"time"
 )
 
-// operation is one operation of the HTTP API. The router, the reading of requests,
-// the metrics and openapi.json are all made from it, so this is the only place that
-// describes an operation.
+// operation is an operation of the HTTP API. The router, the decoding of requests, the metrics and
+// openapi.json are all derived from it.
 type operation struct {
 	method, pattern string
 	id, summary     string
 	needs           permission
 	request         *decoder
-	reply           reflect.Type // of the body of a success; nil where bodies says it
-	bodies          []content    // of the request, where it is not the JSON of the field Body
-	replies         []content    // of a success, where it is not the JSON of reply
+	reply           reflect.Type // of the body of a success; nil if bodies describes it
+	bodies          []content    // of the request, unless it is the JSON of the field Body
+	replies         []content    // of a success, unless it is the JSON of reply
 	statuses        []int        // of a success
-	problems        []int        // besides those that any such operation may have
-	limit           int64        // of the bytes of the body
+	problems        []int        // besides those common to all operations of its kind
+	limit           int64        // of the body, in bytes
 	timeout         time.Duration
 	slow            bool // takes as long as there is data: not measured, no write deadline
-	waits           bool // for something to happen, but not when who asks is revoked
+	waits           bool // for an event, unless the caller is revoked
 	failed          func(r *http.Request, err error)
 	handle          func(w http.ResponseWriter, r *http.Request, in reflect.Value) error
 }
 
-// content is one media type of a body and a value of the Go type that describes it.
+// content is a media type of a body, with a value of the Go type that describes it.
 type content struct {
 	media string
 	value any
 }
 
-// answerTimeout bounds a question. A stream has no end, and a write is waited for as
+// answerTimeout bounds an operation that only reads. A stream is unbounded, and a write lasts as
 // long as the client waits.
 const answerTimeout = 30 * time.Second
 
-// maxPublicBodyBytes bounds a body that is read before it is known who sends it.
+// maxPublicBodyBytes bounds a body that is read before its sender is known.
 const maxPublicBodyBytes = 16 << 10
 
-// publicReadTimeout bounds the time for which it may come.
+// publicReadTimeout bounds the reading of such a body.
 const publicReadTimeout = 5 * time.Second
 
 // option adjusts an operation.
 type option func(*operation)
 
-// fails lists the statuses of problems that are not common to all such operations.
+// fails lists the statuses of problems that are not common to all operations of the kind.
 func fails(statuses ...int) option { return func(o *operation) { o.problems = statuses } }
 
-// answers lists the statuses of a success. Without it that is 200, or 204 for an
-// answer of nothing.
+// answers lists the statuses of a success. The default is 200, or 204 without a body.
 func answers(statuses ...int) option { return func(o *operation) { o.statuses = statuses } }
 
-// accepts lists the media types of a body of type payload; a request that names none
-// has the first.
+// accepts lists the media types of a body of type payload; the first is the default.
 func accepts(limit int64, bodies ...content) option {
 	return func(o *operation) { o.limit, o.bodies = limit, bodies }
 }
 
-// sends lists the media types of an answer that the handler writes by itself.
+// sends lists the media types of a response that the handler writes itself.
 func sends(replies ...content) option { return func(o *operation) { o.replies = replies } }
 
-// asks bounds an operation that only reads although it is a POST.
+// asks sets the timeout of a POST that only reads.
 func asks(o *operation) { o.timeout = answerTimeout }
 
-// takesLong is for what takes as long as there is data.
+// takesLong is for operations that take as long as there is data.
 func takesLong(o *operation) { o.timeout, o.slow = 0, true }
 
-// awaits is for what waits for something to happen.
+// awaits is for operations that wait for an event.
 func awaits(o *operation) { o.waits = true }
 
-// onError calls f with the errors of an operation.
+// onError sets a function that is called with the errors of an operation.
 func onError(f func(r *http.Request, err error)) option {
 	return func(o *operation) { o.failed = f }
 }
 
-// nothing is the body of an answer that has none.
+// nothing is the type of a response without a body.
 type nothing struct{}
 
-// op makes an operation of a handler from In, the parameters and the body of a
-// request, to Out, the body of the answer.
+// op returns the operation of a handler with the parameters and body In and the response body Out.
 func op[In, Out any](method, pattern, id, summary string, f func(context.Context, *In) (*answer[Out], error), options ...option) operation {
 	o := newOperation(method, pattern, id, summary, reflect.TypeFor[In](), func(w http.ResponseWriter, r *http.Request, in reflect.Value) error {
 		a, err := f(r.Context(), in.Interface().(*In))
@@ -98,7 +94,7 @@ func op[In, Out any](method, pattern, id, summary string, f func(context.Context
 	return o.with(options)
 }
 
-// rawOp makes an operation of a handler that writes its answer by itself.
+// rawOp returns the operation of a handler that writes the response itself.
 func rawOp[In any](method, pattern, id, summary string, f func(http.ResponseWriter, *http.Request, *In) error, options ...option) operation {
 	o := newOperation(method, pattern, id, summary, reflect.TypeFor[In](), func(w http.ResponseWriter, r *http.Request, in reflect.Value) error {
 		return f(w, r, in.Interface().(*In))
@@ -125,7 +121,7 @@ func (o operation) with(options []option) operation {
 	return o
 }
 
-// serve reads a request and answers it.
+// serve decodes a request and runs the handler.
 func (o *operation) serve(w http.ResponseWriter, r *http.Request) error {
 	if o.timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), o.timeout)
@@ -140,7 +136,7 @@ func (o *operation) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	in, err := o.request.decode(w, r, o)
-	if err == nil && short { // the end of the time would end the request
+	if err == nil && short { // an expired deadline would end the request
 		err = rc.SetReadDeadline(time.Now().Add(readTimeout))
 	}
 	if err == nil && o.slow {

@@ -14,11 +14,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// instant is a time as a client gives it: milliseconds since the epoch or RFC 3339. The
-// empty text is no time.
+// instant is a time in a request: milliseconds since the epoch, or RFC 3339. "" means no time.
 type instant string
 
-// UnmarshalJSON takes a number or a string.
+// UnmarshalJSON accepts a number or a string.
 func (t *instant) UnmarshalJSON(text []byte) error {
 	switch {
 	case isNull(text):
@@ -31,7 +30,7 @@ func (t *instant) UnmarshalJSON(text []byte) error {
 	}
 }
 
-// ms returns the milliseconds. The fallback stands for no time.
+// ms returns the time in milliseconds since the epoch, or fallback for no time.
 func (t instant) ms(name string, fallback int64) (int64, error) {
 	if t == "" {
 		return fallback, nil
@@ -39,8 +38,7 @@ func (t instant) ms(name string, fallback int64) (int64, error) {
 	if ms, err := strconv.ParseInt(string(t), 10, 64); err == nil {
 		return min(max(ms, entity.MinTS), entity.MaxTS+1), nil
 	}
-	// A plus sign in a query is a space unless it was escaped, and nobody escapes
-	// the one of a time zone.
+	// An unescaped plus sign in a query means a space, and nobody escapes the one of a time zone.
 	at, err := time.Parse(time.RFC3339Nano, strings.Replace(string(t), " ", "+", 1))
 	if err != nil {
 		return 0, problemf(http.StatusBadRequest, "%s must be milliseconds since the epoch, such as 1451649600512, or an RFC 3339 time, such as 2016-01-01T12:00:00Z, not %q",
@@ -57,7 +55,7 @@ type timeRange struct {
 	To instant `query:"to" json:"to,omitempty" example:"1451692800000"`
 }
 
-// bounds returns the range in milliseconds, all of time by default.
+// bounds returns the range in milliseconds. The default is all time.
 func (r *timeRange) bounds() (from, to int64, err error) {
 	if from, err = r.From.ms("from", entity.MinTS); err != nil {
 		return 0, 0, err
@@ -71,8 +69,8 @@ func (r *timeRange) bounds() (from, to int64, err error) {
 	return from, to, nil
 }
 
-// parseStep reads the length of a bucket: a duration of Go's syntax, which may
-// also have days and weeks, or milliseconds.
+// parseStep parses the length of a bucket: a duration in Go's syntax, which may also have days and
+// weeks, or milliseconds.
 func parseStep(text string) (time.Duration, error) {
 	step, err := parseDuration(text)
 	if err != nil || step < time.Millisecond || step%time.Millisecond != 0 {
@@ -81,7 +79,7 @@ func parseStep(text string) (time.Duration, error) {
 	return step, nil
 }
 
-// parseDuration reads a duration, or milliseconds.
+// parseDuration parses a duration, or milliseconds.
 func parseDuration(text string) (time.Duration, error) {
 	ms, ok := value.ParseDuration(text)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -93,5 +91,5 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// shorten cuts a text of the client's for an error or the log.
+// shorten shortens a client's text for an error or the log.
 func shorten(s string, limit int) string { return text.Shorten(s, limit) }

@@ -12,32 +12,32 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// permission is what a caller must be allowed for an operation. Each row of the table
-// of operations has one: the zero permission lets nobody in.
+// permission is what the caller of an operation must be permitted to do. Each operation has one;
+// the zero permission admits nobody.
 type permission uint8
 
 const (
 	_               permission = iota
-	public                     // for everybody, without credentials
-	known                      // for who is logged in
-	seesEntity                 // who may read the entity in the path
-	seesSome                   // who may read some entities; the handler shows no others
-	seesAll                    // who may read all entities: what is about no single one
-	reportsEntity              // who may report for the entity in the path
-	receivesEntity             // who is the device of the entity in the path
-	reportsSelf                // who may report for the entity that has its own name; its token is in the path
-	receivesSelf               // who is the device of that
-	reportsSection             // the same for the section reported; for others as writesEntity
-	writesEntity               // who may write the entity in the path
-	writesSome                 // who may write some entities; the handler checks which
-	writesAll                  // who may write all entities: the setup, too
-	manages                    // who may manage principals
-	claims                     // for who is logged in, and written to the audit log
-	administers                // who may manage, for what is not about principals
+	public                     // everybody, without credentials
+	known                      // every caller who is logged in
+	seesEntity                 // may read the entity in the path
+	seesSome                   // may read some entities; the handler shows no others
+	seesAll                    // may read all entities, for what is not about a single one
+	reportsEntity              // may report for the entity in the path
+	receivesEntity             // is the device of the entity in the path
+	reportsSelf                // may report for the entity of its own name; its token is in the path
+	receivesSelf               // is the device of that entity
+	reportsSection             // like reportsEntity for the section reported, and like writesEntity for others
+	writesEntity               // may write the entity in the path
+	writesSome                 // may write some entities; the handler checks which
+	writesAll                  // may write all entities, including the setup
+	manages                    // may manage principals
+	claims                     // every caller who is logged in; written to the audit log
+	administers                // may manage, for what is not about principals
 	permissionCount = iota
 )
 
-// needs says what a caller of an operation must be allowed.
+// needs sets the permission that an operation requires.
 func needs(p permission) option { return func(o *operation) { o.needs = p } }
 
 // check returns nil if a caller has the permission for a request.
@@ -79,7 +79,7 @@ func (p permission) check(r *http.Request, who *access.Principal, all access.Ent
 	}
 }
 
-// deviceOf returns the entity whose device a caller with this permission speaks as, "" where it does not.
+// deviceOf returns the entity that a caller with this permission is the device of, or "".
 func (p permission) deviceOf(r *http.Request, who *access.Principal, all access.Entities) string {
 	id := r.PathValue("id")
 	switch p {
@@ -99,12 +99,12 @@ func (p permission) deviceOf(r *http.Request, who *access.Principal, all access.
 	return id
 }
 
-// selfOf is the entity that a device is which has its token in the path: the one of its name, or
-// where nobody has to log in the one that the path names.
+// selfOf returns the entity of a device with its token in the path: the one of its name, or, if
+// nobody has to log in, the one named by the path.
 func selfOf(who *access.Principal, token string) string { return cmp.Or(who.Name(), token) }
 
-// audited reports whether a request changes something that the audit log is about: what
-// devices report is not.
+// audited reports whether a request must be recorded in the audit log. What devices report is not
+// recorded.
 func (p permission) audited(r *http.Request) bool {
 	return !safe(r.Method) && (p >= writesEntity || p == reportsSection && r.PathValue("section") != entity.Reported.String())
 }
@@ -116,19 +116,19 @@ func holds(may bool, who *access.Principal, what string) error {
 	return fmt.Errorf("%w: %q may not %s", access.ErrForbidden, who.Name(), what)
 }
 
-// caller is who makes a request.
+// caller is the sender of a request.
 type caller struct {
 	who     *access.Principal
 	revoked context.Context //nolint:containedctx // of an operation that is slow or waits: ends when the principal is revoked or expires
-	still   func() error    // returns nil if the request would be let in again
-	changed func()          // writes to the audit log what was done; may be called more than once
-	about   string          // what the audit log says besides the path
+	still   func() error    // returns nil if the request would be admitted again
+	changed func()          // writes the action to the audit log; may be called more than once
+	about   string          // for the audit log, besides the path
 }
 
 type callerKey struct{}
 
-// callerOf returns who makes the request of a context. It is nobody, who may do nothing,
-// where no request is.
+// callerOf returns the caller of the request of a context. Without a request, it returns a caller
+// who may do nothing.
 func callerOf(ctx context.Context) *caller {
 	if c, ok := ctx.Value(callerKey{}).(*caller); ok {
 		return c
@@ -136,11 +136,11 @@ func callerOf(ctx context.Context) *caller {
 	return &caller{who: &access.Principal{}, revoked: context.Background(), still: func() error { return nil }, changed: func() {}}
 }
 
-// errRelated is about a filter that looks at entities that its writer may not read.
+// errRelated is the error for a filter that refers to entities that its author may not read.
 var errRelated = errors.New("a filter with related looks at other entities, which needs a grant over all of them")
 
-// visible parses a filter and narrows it to what the caller of ctx may read, which stands first.
-// It returns its text, too.
+// visible parses a filter and restricts it to what the caller of ctx may read; the restriction
+// comes first. It also returns the text of the result.
 func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
 	f, err := filter.Parse(text)
 	if err != nil {
@@ -163,8 +163,8 @@ func visible(ctx context.Context, text string) (*filter.Filter, string, error) {
 	return f, f.String(), nil
 }
 
-// mayWriteEnds returns nil if the caller may write the entities to which relations lead:
-// they are relations of those, too.
+// mayWriteEnds returns nil if the caller may write the target entities of relations, because the
+// relations belong to those, too.
 func mayWriteEnds(ctx context.Context, all access.Entities, list []entity.Relation) error {
 	who := callerOf(ctx).who
 	for i := range list {
@@ -175,8 +175,7 @@ func mayWriteEnds(ctx context.Context, all access.Entities, list []entity.Relati
 	return nil
 }
 
-// seesEnds reports whether the caller may read both ends of a relation, of which own is
-// one that it may.
+// seesEnds reports whether the caller may read both ends of a relation; it may read own.
 func seesEnds(ctx context.Context, all access.Entities, rel *entity.Relation, own string) bool {
 	other := rel.To
 	if other == own {

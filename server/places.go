@@ -7,20 +7,20 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// maxStreamsOfOne bounds the streams of one principal, so that it leaves places for others.
+// maxStreamsOfOne bounds the streams of one principal, so that others can open some.
 const maxStreamsOfOne = MaxStreams / 4
 
-// places are those for open streams. Its methods may be called concurrently.
+// places counts the open streams. Its methods may be called concurrently.
 type places struct {
 	mu    sync.Mutex
 	taken int                       // guarded by mu
-	of    map[*access.Principal]int // guarded by mu; how many of them each has
+	of    map[*access.Principal]int // guarded by mu; by principal
 }
 
 func newPlaces() *places { return &places{of: make(map[*access.Principal]int)} }
 
-// enter takes a place for a stream of a principal, which leave gives back. Where nobody has to log in
-// all share all.
+// enter counts a stream of a principal until leave is called. If nobody has to log in, there is no
+// limit per principal.
 func (p *places) enter(who *access.Principal) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *places) enter(who *access.Principal) (leave func(), err error) {
 	}, nil
 }
 
-// len returns how many are taken.
+// len returns the number of open streams.
 func (p *places) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// principalAPI manages who may do what.
+// principalAPI manages principals.
 type principalAPI struct {
 	book  *access.Book
 	audit *access.Log
@@ -167,8 +167,8 @@ func (a *principalAPI) remove(ctx context.Context, in *principalPath) (*answer[n
 	return noContent(), nil
 }
 
-// principalProblem is the problem of an error of a Book about principals. Those about
-// credentials are in the table of refusals.
+// principalProblem returns the problem for an error of a Book about principals. Errors about
+// credentials are in refusal.Answers.
 func principalProblem(err error) error {
 	switch {
 	case errors.Is(err, access.ErrInvalid):

@@ -23,8 +23,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/template"
 )
 
-// problem is an RFC 9457 problem document, and the error that a handler returns
-// to have it sent.
+// problem is an RFC 9457 problem document. A handler returns it as its error.
 type problem struct {
 	Type   string `json:"type" example:"about:blank"`
 	Title  string `json:"title" example:"Bad Request"`
@@ -48,22 +47,20 @@ type problem struct {
 	Offset *int `json:"offset,omitempty"`
 }
 
-// Error is for logs and tests.
+// Error returns a text for logs and tests.
 func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail) }
 
-// problemf makes a problem. The detail says what was wrong and what
-// must be instead.
+// problemf returns a problem. The detail says what was wrong, and what is expected.
 func problemf(status int, format string, args ...any) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// codes say how HTTP answers the errors of the packages below that are not in
-// refusal.Answers, which come after them. The first that an error is counts: those that
-// wrap another one come before it.
+// codes maps errors of other packages to HTTP statuses, before refusal.Answers. The first match
+// applies, so errors that wrap others precede them.
 var codes = []struct {
 	err    error
 	status int
-	hint   string // what the client can do about it
+	hint   string // what the client can do
 }{
 	{entity.ErrTypeInUse, http.StatusConflict, ""},
 	{model.ErrCycle, http.StatusConflict, ""},
@@ -97,7 +94,7 @@ var codes = []struct {
 	{template.ErrTooMany, http.StatusUnprocessableEntity, ""},
 }
 
-// problemOf turns any error of a handler into a problem.
+// problemOf converts an error of a handler to a problem.
 func problemOf(err error) *problem {
 	var p *problem
 	var tooLarge *http.MaxBytesError
@@ -118,7 +115,7 @@ func problemOf(err error) *problem {
 		case c.hint == "":
 			return problemf(c.status, "%v", err)
 		case c.status == http.StatusServiceUnavailable:
-			return problemf(c.status, "%s", c.hint) // the error says nothing that a client could use
+			return problemf(c.status, "%s", c.hint) // the error would not help the client
 		default:
 			return problemf(c.status, "%v; %s", err, c.hint)
 		}
@@ -127,7 +124,7 @@ func problemOf(err error) *problem {
 	return problemf(a.Status, "%s", a.Say(err))
 }
 
-// placedProblem is the problem of an error that has a place in a text, nil for any other.
+// placedProblem returns the problem for an error with a position in a text, or nil for any other.
 func placedProblem(err error) *problem {
 	if at, ok := errors.AsType[*template.Error](err); ok {
 		return templateProblem(at)
@@ -152,12 +149,12 @@ func placedProblem(err error) *problem {
 	return p
 }
 
-// writeProblem sends a problem. Nothing of the answer may have been sent.
+// writeProblem sends a problem. Nothing of the response may have been sent.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	sent := *p
 	sent.Instance = shorten(shownPath(r), 1024)
 	body, err := encodeJSON(&sent)
-	if err != nil { // strings and numbers: it cannot be
+	if err != nil { // it cannot fail
 		panic(err)
 	}
 	h := w.Header()
@@ -174,11 +171,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 		h.Set("WWW-Authenticate", `Bearer realm="greenroom"`)
 	}
 	w.WriteHeader(sent.Status)
-	_, _ = w.Write(append(body, '\n')) // a client that has left is not our error
+	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// shownPath is the path of a request for logs and problems: the pattern of one that has a token
-// in its path.
+// shownPath returns the path of a request for logs and problems. If it contains a token, the result
+// is the pattern.
 func shownPath(r *http.Request) string {
 	if r.PathValue("token") != "" {
 		_, pattern, _ := strings.Cut(r.Pattern, " ") // after the method
@@ -187,12 +184,12 @@ func shownPath(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// fail answers a request with the problem of an error, and logs what is ours.
+// fail answers a request with the problem for an error, and logs errors of the server.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var known *problem // also that of a body that did not come whole, which ends the context
+	var known *problem // also for an incomplete body, which ends the context
 	if r.Context().Err() != nil && !errors.Is(err, entity.ErrClosed) && !errors.As(err, &known) {
-		// The client has left, or has half closed the connection and still reads. To
-		// return would make net/http answer 200, and a reading is not committed.
+		// The client has left, or has half closed the connection and is still reading. If fail
+		// returned, net/http would answer 200, although the reading is not committed.
 		panic(http.ErrAbortHandler)
 	}
 	p := problemOf(err)

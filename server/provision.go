@@ -16,7 +16,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
-// provisioner makes credentials for devices that know a provision key.
+// provisioner creates credentials for devices that know a provision key.
 type provisioner struct {
 	book    *access.Book
 	runtime *entity.Runtime
@@ -28,8 +28,8 @@ func (s *Server) provisioner() *provisioner {
 	return &provisioner{s.book, s.runtime, s.audit, s.log}
 }
 
-// Provision answers a device as ThingsBoard does: a key that is wrong and one that does not exist are not told apart, nor
-// what else was wrong.
+// Provision answers a device as ThingsBoard does: the answer does not distinguish a wrong key from
+// an unknown one, or the other causes from each other.
 func (p *provisioner) Provision(ctx context.Context, from netip.Addr, r *thingsboard.ProvisionRequest) thingsboard.ProvisionAnswer {
 	key, err := p.book.FindProvisionKey(r.Key, r.Secret, from)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *provisioner) Provision(ctx context.Context, from netip.Addr, r *thingsb
 	return answer
 }
 
-// provision makes the credentials of a device, and its entity where that is to have a type.
+// provision creates the credentials of a device, and its entity if that should have a type.
 func (p *provisioner) provision(ctx context.Context, key *access.ProvisionKey, r *thingsboard.ProvisionRequest) (answer thingsboard.ProvisionAnswer, err error) {
 	password := ""
 	switch {
@@ -77,10 +77,10 @@ func (p *provisioner) provision(ctx context.Context, key *access.ProvisionKey, r
 	return thingsboard.Provisioned(token, r.Device, password, r.Client), nil
 }
 
-// checkEntity has a device that is new be one that is not there: somebody else's entity must not
-// become its own. One that was prepared must be there.
+// checkEntity checks that the entity of a new device does not exist, so that the device cannot
+// acquire another's, and that the entity of a prepared device does.
 func (p *provisioner) checkEntity(ctx context.Context, key *access.ProvisionKey, device string) error {
-	if !strings.HasPrefix(device, key.Prefix) { // it is not to find out which entities there are
+	if !strings.HasPrefix(device, key.Prefix) { // the device must not find out which entities exist
 		return errors.New("the name does not begin as the provision key wants it")
 	}
 	err := p.runtime.View(ctx, device, func(entity.View) error { return nil })
@@ -95,7 +95,7 @@ func (p *provisioner) checkEntity(ctx context.Context, key *access.ProvisionKey,
 	return nil
 }
 
-// provisionAPI manages provision keys, and is where devices ask over HTTP.
+// provisionAPI manages provision keys, and answers the requests of devices over HTTP.
 type provisionAPI struct {
 	book        *access.Book
 	provisioner *provisioner
@@ -234,6 +234,6 @@ func (a *provisionAPI) provision(w http.ResponseWriter, r *http.Request, in *pro
 		return err
 	}
 	w.Header().Set("Content-Type", mediaJSON)
-	_, _ = w.Write(text) // a client that has left is not our error
+	_, _ = w.Write(text) // the client may have left
 	return nil
 }

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// ErrProxy is wrapped by the errors about Config.TrustedProxies.
+// ErrProxy is wrapped by errors about Config.TrustedProxies.
 var ErrProxy = errors.New("trusted proxies")
 
-// proxies are the networks of those who pass requests on and are believed what they say of them.
+// proxies are the networks of trusted proxies.
 type proxies []netip.Prefix
 
-// CheckProxies returns nil if Config.TrustedProxies may be a list.
+// CheckProxies returns nil if a list is valid for Config.TrustedProxies.
 func CheckProxies(list []string) error {
 	_, err := parseProxies(list)
 	return err
 }
 
-// parseProxies reads addresses and networks.
+// parseProxies parses addresses and networks.
 func parseProxies(list []string) (proxies, error) {
 	var all proxies
 	for _, text := range list {
@@ -50,11 +50,11 @@ func (p proxies) has(at netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(at) })
 }
 
-// secureKey is the key of a request's context that says that a proxy was reached over TLS.
+// secureKey is the context key of requests that reached a proxy over TLS.
 type secureKey struct{}
 
-// wrap returns a handler that sees a request as its first proxy got it: from which address, and
-// whether over TLS. What others say about that is not looked at.
+// wrap returns a handler that sees requests as the first proxy received them: with its client's
+// address, and whether it used TLS. Forwarding headers of others are ignored.
 func (p proxies) wrap(next http.Handler) http.Handler {
 	if len(p) == 0 {
 		return next
@@ -76,8 +76,8 @@ func (p proxies) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// client returns who has come to the first of the proxies: each has added whom it has heard, and
-// what is before the last one that is no proxy, anybody may have written.
+// client returns the client of the first proxy. Each proxy has appended the address of its peer,
+// and anything before the last one that is not a proxy may be forged.
 func (p proxies) client(values []string) (from netip.Addr, ok bool) {
 	for _, text := range slices.Backward(strings.Split(strings.Join(values, ","), ",")) {
 		text = strings.TrimSpace(text)
@@ -97,7 +97,7 @@ func (p proxies) client(values []string) (from netip.Addr, ok bool) {
 	return from, ok
 }
 
-// lastOf is the last of the values of a header, which the nearest proxy has written.
+// lastOf returns the last value of a header, which the nearest proxy has written.
 func lastOf(values []string) string {
 	if len(values) == 0 {
 		return ""

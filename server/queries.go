@@ -14,13 +14,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity/mapping"
 )
 
-// kindQuery is the kind of the documents that have the saved queries.
+// kindQuery is the kind of the documents of saved queries.
 const kindQuery = "query"
 
 // maxQueries bounds the saved queries.
 const maxQueries = 1000
 
-// queryAPI reads and writes saved queries, and helps to write filters.
+// queryAPI reads and writes saved queries, and completes filters.
 type queryAPI struct {
 	runtime *entity.Runtime
 	queries *queryBook
@@ -128,14 +128,14 @@ func (a *queryAPI) remove(ctx context.Context, in *deleteQueryRequest) (*answer[
 	return in.removed(a.runtime.DeleteDoc(ctx, kindQuery, in.ID, in.condition))
 }
 
-// queryBook keeps the saved queries, of which there is a limited number.
+// queryBook keeps the saved queries, whose number is bounded.
 type queryBook struct {
 	runtime *entity.Runtime
 
 	mu sync.Mutex // held while queries are counted and written
 }
 
-// keep checks a query and keeps it.
+// keep validates and stores a query.
 func (b *queryBook) keep(ctx context.Context, id string, q *queryBody, condition string) (doc entity.Doc, err error) {
 	if _, err := filter.Parse(q.Filter); err != nil {
 		return doc, err

@@ -70,7 +70,7 @@ func newRelationJSON(r *entity.Relation) relationJSON {
 	return relationJSON{From: r.From, Type: r.Type, To: r.To, Properties: json.RawMessage(r.Properties.Text())}
 }
 
-// parseProperties reads the properties of an edge, the zero Value for none.
+// parseProperties parses the properties of an edge; the zero Value means none.
 func parseProperties(raw []byte) (value.Value, error) {
 	if len(raw) == 0 || isNull(raw) {
 		return value.Value{}, nil
@@ -108,8 +108,8 @@ type listRelationsRequest struct {
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }
 
-// list answers with the relations of an entity in an order that does not change, so
-// that a page can begin where the one before ended.
+// list returns the relations of an entity in a stable order, so that a page can begin where the
+// previous one ended.
 func (a *relationAPI) list(ctx context.Context, in *listRelationsRequest) (*answer[relationPageJSON], error) {
 	direction, err := parseDirection(in.Direction)
 	if err != nil {
@@ -143,8 +143,7 @@ func (a *relationAPI) list(ctx context.Context, in *listRelationsRequest) (*answ
 	return ok(page), nil
 }
 
-// relationPlace is the place of an edge in the list of an entity: those from it
-// come first.
+// relationPlace returns the sort key of an edge in the list of an entity: edges from it come first.
 func relationPlace(r *entity.Relation, id string) string {
 	if r.From == id {
 		return "0\x00" + r.Type + "\x00" + r.To
@@ -157,7 +156,7 @@ func mustExist(ctx context.Context, rt *entity.Runtime, id string) error {
 	return rt.View(ctx, id, func(entity.View) error { return nil })
 }
 
-// find returns the relation that a path names.
+// find returns the relation in the path.
 func (a *relationAPI) find(ctx context.Context, in *relationPath) (entity.Relation, error) {
 	list, err := a.runtime.Relations(ctx, in.ID, entity.Out)
 	if err != nil {
@@ -187,13 +186,13 @@ type putRelationRequest struct {
 	Body payload
 }
 
-// put puts a relation, or gives it other properties.
+// put creates a relation, or replaces its properties.
 func (a *relationAPI) put(ctx context.Context, in *putRelationRequest) (*answer[editedJSON], error) {
 	properties, err := parseProperties(in.Body.text)
 	if err != nil {
 		return nil, err
 	}
-	if in.condition == "" { // a relation does not make an entity
+	if in.condition == "" { // a relation does not create an entity
 		if err := mustExist(ctx, a.runtime, in.ID); err != nil {
 			return nil, err
 		}

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// decoder reads a request into a struct. The tags path, query and header name the
-// parameter of a field; minimum, maximum, enum and default say what it may be. The
-// field Body is the body: the JSON of its type, or a payload. openapi.json is made
-// from the same fields and tags.
+// decoder decodes a request into a struct. The tags path, query and header name the parameter of a
+// field; minimum, maximum, enum and default restrict it. The field Body is the body: the JSON of
+// its type, or a payload. openapi.json is generated from the same fields and tags.
 type decoder struct {
 	in     reflect.Type
 	params []param
@@ -25,22 +24,21 @@ type param struct {
 	in, name string
 	index    []int
 	set      func(field reflect.Value, texts []string) error
-	initial  string // the text of the default
+	initial  string // the default as text
 	required bool
 }
 
-// payload is a body as it came, see accepts.
+// payload is an undecoded body, see accepts.
 type payload struct {
 	text  []byte
 	media string
 }
 
-// textParser is a type of parameters that reads itself. Its error continues the name:
-// "must be …".
+// textParser is a parameter type that parses itself. Its error continues the name: "must be …".
 type textParser interface{ parse(text string) error }
 
-// newDecoder returns the decoder of a struct. It panics on a struct that it cannot
-// read, which is a mistake in a table of operations.
+// newDecoder returns the decoder for a struct. It panics on an unsupported struct, which is a
+// mistake in the table of operations.
 func newDecoder(in reflect.Type) *decoder {
 	d := &decoder{in: in}
 	d.add(in, nil)
@@ -60,7 +58,7 @@ func (d *decoder) add(t reflect.Type, path []int) {
 		case where >= 0:
 			in := paramSources[where]
 			p := param{in: in, name: f.Tag.Get(in), index: index, set: setter(f), required: f.Tag.Get("required") == "true"}
-			if f.Type.Kind() != reflect.Pointer { // which is nil where the parameter is not given
+			if f.Type.Kind() != reflect.Pointer { // a pointer is nil if the parameter is missing
 				p.initial = f.Tag.Get("default")
 			}
 			d.params = append(d.params, p)
@@ -72,7 +70,7 @@ func (d *decoder) add(t reflect.Type, path []int) {
 
 var paramSources = []string{"path", "query", "header"}
 
-// names returns the names of the parameters of a source.
+// names returns the names of the parameters in path, query or header.
 func (d *decoder) names(in string) (list []string) {
 	for i := range d.params {
 		if d.params[i].in == in {
@@ -82,7 +80,7 @@ func (d *decoder) names(in string) (list []string) {
 	return list
 }
 
-// decode returns a pointer to the struct.
+// decode returns a pointer to the decoded struct.
 func (d *decoder) decode(w http.ResponseWriter, r *http.Request, o *operation) (reflect.Value, error) {
 	in := reflect.New(d.in)
 	var query url.Values
@@ -111,7 +109,7 @@ func (d *decoder) decode(w http.ResponseWriter, r *http.Request, o *operation) (
 	return in, d.decodeBody(w, r, o, in.Elem().FieldByIndex(d.body).Addr().Interface())
 }
 
-// decodeBody reads the body into what body points to.
+// decodeBody decodes the request's body into body.
 func (d *decoder) decodeBody(w http.ResponseWriter, r *http.Request, o *operation, body any) (err error) {
 	if later, ok := body.(*stream); ok {
 		later.media, err = mediaOf(r.Header, o.medias()...)
@@ -128,8 +126,8 @@ func (d *decoder) decodeBody(w http.ResponseWriter, r *http.Request, o *operatio
 	return decodeJSON(text, body)
 }
 
-// checkNames refuses query parameters that the operation does not have: with a typo
-// ignored, the answer would be that to another question.
+// checkNames refuses unknown query parameters: if a typo were ignored, the response would be to
+// another request.
 func (d *decoder) checkNames(query url.Values) error {
 	for name, texts := range query {
 		i := slices.IndexFunc(d.params, func(p param) bool { return p.in == "query" && p.name == name })
@@ -172,7 +170,7 @@ func (p *param) read(in reflect.Value, r *http.Request, query url.Values) error 
 	return nil
 }
 
-// setter returns what sets a field of a request.
+// setter returns a function that sets a field of a request.
 func setter(f reflect.StructField) func(field reflect.Value, texts []string) error {
 	t := f.Type
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[textParser]()) {
@@ -199,7 +197,7 @@ func setter(f reflect.StructField) func(field reflect.Value, texts []string) err
 
 func textSetter(f reflect.StructField) func(field reflect.Value, texts []string) error {
 	var allowed []string
-	if list := f.Tag.Get("enum"); list != "" && f.Tag.Get("path") == "" { // a path that is not there is a 404
+	if list := f.Tag.Get("enum"); list != "" && f.Tag.Get("path") == "" { // an unknown path is a 404
 		allowed = strings.Split(list, ",")
 	}
 	return func(field reflect.Value, texts []string) error {
@@ -249,7 +247,7 @@ func intSetter(f reflect.StructField) func(field reflect.Value, texts []string) 
 	}
 }
 
-// oneOf joins words as a sentence does: a, b or c.
+// oneOf joins words as in a sentence: a, b or c.
 func oneOf(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

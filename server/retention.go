@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
-// retentionAPI reads and writes the rules of retention.
+// retentionAPI reads and writes retention rules.
 type retentionAPI struct{ retainer *retention.Retainer }
 
 func (a *retentionAPI) operations() []operation {
@@ -49,7 +49,7 @@ func (a *retentionAPI) list(ctx context.Context, _ *struct{}) (*answer[retention
 	return ok(retentionJSON{Rules: rules, Status: a.retainer.Status()}), nil
 }
 
-// run makes a round of the retention begin now.
+// run starts a round of the retention now.
 func (a *retentionAPI) run(context.Context, *struct{}) (*answer[retention.Status], error) {
 	a.retainer.Wake()
 	return ok(a.retainer.Status()).withStatus(http.StatusAccepted), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/script"
 )
 
-// scriptAPI reads and writes the scripts, which are rules on entities in Lua.
+// scriptAPI reads and writes scripts, which are rules on entities in Lua.
 type scriptAPI struct {
 	scripts *script.Service
 	book    *access.Book
@@ -37,17 +37,17 @@ type scriptPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128" example:"dry-run"`
 }
 
-// scriptFields are what somebody says about a script.
+// scriptFields is a script as its author writes it.
 type scriptFields struct {
-	// The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both.
+	// The Lua 5.1 source. It must define on_reading(e, r), every_minute(e), or both.
 	Source string `json:"source" minLength:"1" maxLength:"65536" example:"function on_reading(e, r) e:set { double = 2 * r.temperature } end"`
 	// Only entities of this type or one that extends it.
 	Type string `json:"type,omitempty" maxLength:"256" example:"Pump"`
 	// Only entities that this filter matches; docs/filter.md has the language.
 	Where string `json:"where,omitempty" maxLength:"4096" example:"attributes.site = \"A\""`
-	// Only readings that have a value of one of these keys; all without it.
+	// Only readings with a value for any of these keys; by default all.
 	Keys []string `json:"keys,omitempty" maxItems:"64" example:"[\"temperature\"]"`
-	// What is noted about the version.
+	// A comment about the version.
 	Note string `json:"note,omitempty" maxLength:"1024" example:"the first try"`
 }
 
@@ -59,40 +59,41 @@ func newScriptFields(s *script.Script) scriptFields {
 	return scriptFields{Source: s.Source, Type: s.Type, Where: s.Where, Keys: s.Keys, Note: s.Note}
 }
 
-// scriptFailureJSON is a call that has failed, or an effect that was refused.
+// scriptFailureJSON is a failed call, or a refused effect.
 type scriptFailureJSON struct {
 	behavior.Failure
-	// The line of the source, from 1; absent where none is known.
+	// The line of the source, from 1; absent if it is not known.
 	Line int `json:"line,omitempty"`
 }
 
-// scriptJSON is a script with what it does. The counters are those since the server was started.
+// scriptJSON is a script and its status. Counters start with the server.
 type scriptJSON struct {
 	Name string `json:"name" example:"dry-run"`
 	// The version, for If-Match.
 	ETag string `json:"etag" example:"3k"`
-	// The number of the version: origins of values have it.
+	// The number of the version, which is in the origins of values.
 	Version int64 `json:"version" example:"7"`
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
-	// Who has written it: it is for the entities that this one may write.
+	// The author. The script affects only entities that the author may write.
 	Owner string `json:"owner" example:"admin"`
 	State string `json:"state" enum:"on,disabled,failures,refused" example:"on"`
 	// Why it is refused.
 	Problem string `json:"problem,omitempty"`
 	scriptFields
-	// How often it was called, how many calls have failed, and how many of the last ones.
+	// The number of calls, of failed calls, and of failures since the last success.
 	Runs     uint64 `json:"runs" example:"1024"`
 	Failures uint64 `json:"failures" example:"0"`
 	InRow    int    `json:"in_row" example:"0"`
-	// How many readings, edits and commands it has made, how many of them the entity did not take, and how many wait.
+	// The number of readings, edits and commands that it has made, of those that were refused, and
+	// of those that are pending.
 	Effects uint64 `json:"effects" example:"12"`
 	Refused uint64 `json:"refused" example:"0"`
 	Pending int64  `json:"pending" example:"0"`
-	// How often it has missed changes that were not kept any more.
+	// How often it has missed changes, because they were no longer kept.
 	Missed uint64 `json:"missed" example:"0"`
-	// How long ago the change had been committed that it handles now; 0 when none waits.
+	// How long ago the change that it is handling was committed; 0 if none is waiting.
 	Lag float64 `json:"lag_ms" example:"0"`
-	// The last failures, the newest first; absent in a list.
+	// The last failures, newest first; absent in a list.
 	Failed []scriptFailureJSON `json:"failed,omitempty"`
 }
 
@@ -101,14 +102,14 @@ type scriptListJSON struct {
 	Scripts []scriptJSON `json:"scripts"`
 }
 
-// States of scripts besides those of package behavior.
+// States of scripts, besides those of package behavior.
 const (
 	scriptOn      = "on"
 	scriptRefused = "refused"
 )
 
-// json is a script with those of its failures whose entities the caller may read: they may be of a time
-// when the script or its owner reached others.
+// json returns a script with those of its failures whose entities the caller may read: failures may
+// date from when the script or its owner reached other entities.
 func (a *scriptAPI) json(ctx context.Context, st *script.Stored) scriptJSON {
 	status := a.scripts.Status(st.Name)
 	s := a.summary(st, status)
@@ -121,7 +122,7 @@ func (a *scriptAPI) json(ctx context.Context, st *script.Stored) scriptJSON {
 	return s
 }
 
-// summary is a script without its failures.
+// summary returns a script without its failures.
 func (a *scriptAPI) summary(st *script.Stored, status behavior.Status) scriptJSON {
 	s := scriptJSON{
 		Name: st.Name, ETag: st.ETag, Version: st.Version, Updated: st.Updated, Owner: st.Owner, State: scriptOn, Problem: st.Problem, scriptFields: newScriptFields(&st.Script),
@@ -140,8 +141,8 @@ func (a *scriptAPI) summary(st *script.Stored, status behavior.Status) scriptJSO
 	return s
 }
 
-// find returns a script that the caller may do something with: an own one, or any where the caller may do that
-// with all entities. Of others there is nothing to be found out.
+// find returns a script if the caller owns it, or may do action with all entities. Otherwise, the
+// caller cannot find out whether it exists.
 func (a *scriptAPI) find(ctx context.Context, name string, action access.Action) (script.Stored, error) {
 	st, err := a.scripts.Get(name)
 	if err != nil {
@@ -168,13 +169,13 @@ func (a *scriptAPI) get(ctx context.Context, in *scriptPath) (*answer[scriptJSON
 	if err != nil {
 		return nil, err
 	}
-	return ok(a.json(ctx, &st)).withETag(st.ETag), nil // it goes on without a new version
+	return ok(a.json(ctx, &st)).withETag(st.ETag), nil // the status changes without a new version
 }
 
 type putScriptRequest struct {
 	scriptPath
 	precondition
-	// If given, the script is checked and not put; its value is ignored.
+	// If present, the script is only checked; the value is ignored.
 	Check *string `query:"check"`
 	Body  scriptBody
 }
@@ -182,8 +183,8 @@ type putScriptRequest struct {
 // scriptBody is a script.
 type scriptBody struct{ scriptFields }
 
-// put puts a script in force. Who replaces one of somebody else becomes its owner, and must be
-// allowed to write all entities: for others the name is taken.
+// put puts a script in force. To replace the script of another owner, the caller must be permitted
+// to write all entities, and becomes its owner; for others the name is taken.
 func (a *scriptAPI) put(ctx context.Context, in *putScriptRequest) (*answer[scriptJSON], error) {
 	sc := in.Body.script()
 	if in.Check != nil {
@@ -249,7 +250,7 @@ func (a *scriptAPI) versions(ctx context.Context, in *scriptPath) (*answer[scrip
 	return ok(all), nil
 }
 
-// mayUse reports whether a version is one's own, or one may read all entities.
+// mayUse reports whether the caller owns a version, or may read all entities.
 func (a *scriptAPI) mayUse(ctx context.Context, v *script.Stored) bool {
 	who := callerOf(ctx).who
 	return v.Owner == who.Name() || who.MayAll(access.Read)
@@ -260,9 +261,9 @@ type scriptStateRequest struct {
 	ID string `path:"id" minLength:"1" maxLength:"256" example:"room"`
 }
 
-// scriptStateJSON is what a script keeps of an entity.
+// scriptStateJSON is the state that a script keeps for an entity.
 type scriptStateJSON struct {
-	// The table self; null where there is nothing.
+	// The table self; null if it is empty.
 	State json.RawMessage `json:"state" example:"{\"count\":3}"`
 }
 
@@ -285,12 +286,12 @@ type rollBackRequest struct {
 	Body rollBackBody
 }
 
-// rollBackBody says which version is to come back.
+// rollBackBody selects a version.
 type rollBackBody struct {
 	Version int64 `json:"version" minimum:"1" example:"1"`
 }
 
-// rollBack puts a version in force again, for the entities of who has written it.
+// rollBack puts a version in force again, on behalf of its author.
 func (a *scriptAPI) rollBack(ctx context.Context, in *rollBackRequest) (*answer[scriptJSON], error) {
 	now, err := a.find(ctx, in.Name, access.Write)
 	if err != nil {
@@ -317,12 +318,13 @@ type switchScriptRequest struct {
 	Body switchScriptBody
 }
 
-// switchScriptBody says whether a script is to be on.
+// switchScriptBody enables or disables a script.
 type switchScriptBody struct {
 	On bool `json:"on" example:"true"`
 }
 
-// toggle switches a script on or off. One that is switched on begins with what is committed from then on.
+// toggle enables or disables a script. An enabled script starts with what is committed from then
+// on.
 func (a *scriptAPI) toggle(ctx context.Context, in *switchScriptRequest) (*answer[scriptJSON], error) {
 	st, err := a.find(ctx, in.Name, access.Write)
 	if err == nil {
@@ -339,14 +341,14 @@ type tryScriptRequest struct {
 	Body tryScriptBody
 }
 
-// tryScriptBody is a script and the readings to run it over.
+// tryScriptBody is a script, and the readings to try it on.
 type tryScriptBody struct {
-	// The script; the one that is stored under the name without it.
+	// The script; by default the stored one of the name.
 	Script *scriptFields `json:"script,omitempty"`
-	// The entity, which one must be allowed to write.
+	// The entity; the caller must be permitted to write it.
 	Entity string `json:"entity" minLength:"1" maxLength:"256" example:"room"`
 	timeRange
-	// How many of the last readings.
+	// The number of readings, counted from the last one.
 	Last int `json:"last,omitempty" minimum:"1" maximum:"1000" default:"100" example:"20"`
 }
 
@@ -375,11 +377,11 @@ type scriptStepJSON struct {
 	Readings []triedReadingJSON `json:"readings,omitempty"`
 	Patches  []triedPatchJSON   `json:"patches,omitempty"`
 	Commands []triedCommandJSON `json:"commands,omitempty"`
-	// The table self after that; absent where there is nothing in it.
+	// The table self afterwards; absent if it is empty.
 	State json.RawMessage `json:"state,omitempty" example:"{\"count\":3}"`
-	// What it has printed.
+	// The lines that it has printed.
 	Printed []string `json:"printed,omitempty"`
-	// Why it has failed, with the traceback; absent where it has not.
+	// Why it has failed, with the traceback; absent if it has not.
 	Error string `json:"error,omitempty"`
 	// The line of the source where it has failed, from 1.
 	Line int `json:"line,omitempty"`
@@ -448,7 +450,7 @@ func newScriptStepJSON(s *script.Step) scriptStepJSON {
 	return step
 }
 
-// scriptProblem is the problem of a mistake in a script.
+// scriptProblem returns the problem for a mistake in a script.
 func scriptProblem(at *script.Error) *problem {
 	p := problemf(http.StatusBadRequest, "%v", at)
 	p.In = at.In

@@ -35,21 +35,21 @@ import (
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
-// Limits of the HTTP side. A body is bounded by entity.MaxPayloadBytes.
+// Limits of the HTTP side. A body is limited to entity.MaxPayloadBytes.
 const (
-	// MaxHTTPConnections bounds the HTTP connections. A further one takes the place of the one that is
-	// idle for longest, and waits if none is.
+	// MaxHTTPConnections bounds the HTTP connections. A further one displaces the connection that
+	// has been idle longest, or waits if none is idle.
 	MaxHTTPConnections = 4096
 
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 30 * time.Second
-	writeAllIn     = 60 * time.Second // a stream sets its own, for each write
+	writeAllIn     = 60 * time.Second // streams set their own, for each write
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
 )
 
-// Server is the whole product in one process: store, entity runtime, MQTT broker,
-// HTTP API and dashboard. Make it with New and run it with Run.
+// Server is the whole product in one process: store, entity runtime, MQTT broker, HTTP API and
+// dashboard. Create one with New, and run it with Run.
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
@@ -84,22 +84,21 @@ type Server struct {
 
 	operations []operation
 	conns      *httpConns
-	background sync.WaitGroup // what ends with serving
+	background sync.WaitGroup // goroutines that end with serving
 	proxies    proxies
 
 	// serving ends when the server begins to shut down; streams end with it.
 	serving context.Context //nolint:containedctx // the server's own life
 	end     context.CancelFunc
 
-	shutdown func() error // once; later calls wait for it
+	shutdown func() error // runs once; later calls wait for it
 }
 
-// New opens the listeners and the store and starts the entity runtime. Clients
-// can connect from now on and are served when Run is called. It fails with
-// ErrAddressInUse, ErrNotLoopback, ErrTLS, ErrProxy, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse
-// or what else the store says.
+// New opens the listeners and the store, and starts the entity runtime. Clients can connect from
+// now on, and are served when Run is called. It fails with ErrAddressInUse, ErrNotLoopback, ErrTLS,
+// ErrProxy, ErrStoreAddress, sqlite.ErrInUse, postgres.ErrInUse or another error of the store.
 //
-// Call Run, or Close when that is not going to happen.
+// Call Run, or Close if Run is not called.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.setDefaults()
 	return open(ctx, cfg, func() (entity.Store, error) {
@@ -107,7 +106,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	})
 }
 
-// open is New with a store of the caller's.
+// open is like New, with the caller's store.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
 	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections)}
 	s.shutdown = sync.OnceValue(func() error {
@@ -178,7 +177,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(s.HTTPAddr()) // it is an address of net
+	_, port, _ := net.SplitHostPort(s.HTTPAddr()) // it is a valid address
 	s.claims = access.NewClaims(s.book)
 	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
 	if cfg.OIDC.Enabled() {
@@ -214,22 +213,22 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ConnState: s.conns.note, ConnContext: withConn,
-		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // errors caused by clients
 	}
-	// Last of all: nobody would see the token of a server that does not start.
+	// Do this last: nobody would see the token of a server that fails to start.
 	if err := s.makeAdmin(ctx); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// layouts are the conventions of topics that devices may use beside the server's own, and those of
-// templates.
+// layouts returns the conventions of topics that devices may use besides the server's own and those
+// of templates.
 func layouts(p thingsboard.Provisioner, c thingsboard.Claimer) []layout.Layout {
 	return []layout.Layout{&thingsboard.Layout{Provisioner: p, Claims: c}, &awsshadow.Layout{}, &sparkplug.Layout{}, &homie.Layout{}}
 }
 
-// takenTopics are those that no template can have.
+// takenTopics returns the topics that templates may not use.
 func takenTopics() []template.Taken {
 	list := []template.Taken{{Prefix: "e/", Owner: "the server"}}
 	for _, l := range append(layouts(nil, nil), &azure.Layout{}) {
@@ -240,11 +239,11 @@ func takenTopics() []template.Taken {
 	return list
 }
 
-// isOpen reports whether other machines reach the server.
+// isOpen reports whether other machines can reach the server.
 func (s *Server) isOpen() bool { return !onLoopback(s.httpLn) || !onLoopback(s.mqttLn) }
 
-// makeAdmin makes the first admin where who comes must log in and nobody could, and a
-// further one where that is asked for.
+// makeAdmin creates the first admin if clients must log in and nobody could, and another one if
+// requested.
 func (s *Server) makeAdmin(ctx context.Context) (err error) {
 	spec := access.Spec{Name: "admin", Grants: []access.Grant{{Role: access.Admin}}, By: "the start of the server"}
 	switch {
@@ -258,15 +257,15 @@ func (s *Server) makeAdmin(ctx context.Context) (err error) {
 	return err
 }
 
-// FirstToken returns the token of the admin that New has made: at the first start of a
-// server that other machines reach, or with Config.NewAdmin. It is "" otherwise. Nobody
-// can find it out again.
+// FirstToken returns the token of the admin that New has created: at the first start of a server
+// that other machines can reach, or with Config.NewAdmin. Otherwise it is "". The token cannot be
+// recovered later.
 func (s *Server) FirstToken() string { return s.firstToken }
 
-// Guarded reports whether who comes must log in.
+// Guarded reports whether clients must log in.
 func (s *Server) Guarded() bool { return s.book.Guarded() }
 
-// encrypted returns the listener with TLS, if there is.
+// encrypted returns the listener with TLS, if configured.
 func (s *Server) encrypted(ln net.Listener) net.Listener {
 	if s.certificates == nil {
 		return ln
@@ -280,9 +279,9 @@ func (s *Server) HTTPAddr() string { return s.httpLn.Addr().String() }
 // MQTTAddr returns the address of the MQTT broker, host:port.
 func (s *Server) MQTTAddr() string { return s.mqttLn.Addr().String() }
 
-// Run serves until ctx ends, then shuts down gracefully, in Config.DrainTimeout
-// at most: it takes no more, commits and acknowledges what it has accepted, and
-// closes the store. It returns nil after a complete shutdown.
+// Run serves until ctx ends, and then shuts down gracefully, within Config.DrainTimeout: it stops
+// accepting, commits and acknowledges what it has accepted, and closes the store. It returns nil
+// after a complete shutdown.
 func (s *Server) Run(ctx context.Context) error {
 	if s.serving.Err() != nil {
 		return fmt.Errorf("run: %w", ErrClosed)
@@ -311,19 +310,18 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// Close ends a server that was not run, and one that runs as Run does at its
-// end. It waits until that is done.
+// Close shuts down the server, whether or not it is running, and waits until that is done.
 func (s *Server) Close() error { return s.shutdown() }
 
-// drain shuts down from the outside to the inside: no new connections and
-// messages, then the answers to those that came, then the store.
+// drain shuts down from the outside in: it stops accepting connections and messages, then answers
+// those that have arrived, and then closes the store.
 func (s *Server) drain(ctx context.Context) error {
 	s.end()
 	s.broker.Stop()
 	err := s.finishRequests(ctx)
-	_ = s.httpLn.Close() // again, where it was never served
+	_ = s.httpLn.Close() // again, in case it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
-	s.background.Wait()  // so does this; requests to an authority are broken off
+	s.background.Wait()  // likewise; requests to an authority are canceled
 	s.closeConsole()
 	s.retention.Close()
 	s.finder.Close()
@@ -333,22 +331,22 @@ func (s *Server) drain(ctx context.Context) error {
 	return errors.Join(err, late)
 }
 
-// saveSessions has the broker save its sessions, in half of the time that is left: what waits for
-// its commit needs the other.
+// saveSessions makes the broker save its sessions, in half of the remaining time; pending commits
+// need the other half.
 func (s *Server) saveSessions(ctx context.Context) error {
 	half, cancel := pause.Half(ctx)
 	defer cancel()
 	return s.broker.Save(half)
 }
 
-// finishRequests waits for the answers to HTTP requests, in half of the time that is left:
-// who sends or reads slowly must not take the rest of it from the store.
+// finishRequests waits for the responses to HTTP requests, for half of the remaining time: slow
+// clients must not use up the time of the store.
 func (s *Server) finishRequests(ctx context.Context) error {
 	half, cancel := pause.Half(ctx)
 	defer cancel()
 	s.conns.close()
 	if err := s.http.Shutdown(half); err != nil {
-		_ = s.http.Close() // the error before says it
+		_ = s.http.Close() // the error of Shutdown says more
 		return fmt.Errorf("finish HTTP requests: %w", err)
 	}
 	return nil

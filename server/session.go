@@ -15,42 +15,43 @@ import (
 )
 
 const (
-	// MaxSessions bounds the sessions of browsers. For a new one the principal that has most gives up
-	// the one that it has not used for longest. No principal has more than a quarter of them.
+	// MaxSessions bounds the browser sessions. For a new one, the principal with most sessions
+	// loses the one that it has not used for longest. No principal may have more than a quarter of
+	// them.
 	MaxSessions = 10_000
 
-	// sessionIdle is how long a session lives without a request.
+	// sessionIdle is how long a session lasts without a request.
 	sessionIdle = 12 * time.Hour
 
 	maxSessionsOfOne = MaxSessions / 4
 )
 
-// sessions are those of browsers that have logged in. They are in memory: after a restart
-// people log in again.
+// sessions holds the browser sessions. They are in memory: after a restart, people must log in
+// again.
 type sessions struct {
-	cookie string // its name
+	cookie string // the cookie's name
 
 	mu     sync.Mutex
-	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; of the lists of
-	of     map[*access.Principal]*list.List    // guarded by mu; of *session, the one used last first; none is empty
+	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; elements of the lists in of
+	of     map[*access.Principal]*list.List    // guarded by mu; of *session, most recently used first; none is empty
 }
 
 type session struct {
 	hash [sha256.Size]byte
 	who  *access.Principal
 	used time.Time
-	stop func() // watching who
+	stop func() // stops watching who
 }
 
-// newSessions names the cookie after the port: browsers send the cookies of a host to
-// all of its ports.
+// newSessions includes the port in the cookie's name, because browsers send the cookies of a host
+// to all of its ports.
 func newSessions(port string) *sessions {
 	return &sessions{cookie: "greenroom_" + port, byHash: make(map[[sha256.Size]byte]*list.Element), of: make(map[*access.Principal]*list.List)}
 }
 
-// begin begins a session, and returns what its cookie has.
+// begin begins a session, and returns the value of its cookie.
 func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
-	text = rand.Text() + rand.Text() // twice 130 bits
+	text = rand.Text() + rand.Text() // 2 × 130 bits
 	opened := &session{hash: sha256.Sum256([]byte(text)), who: who, used: time.Now()}
 	stop, ok := who.Watch(func() { s.end(opened.hash) })
 	if !ok {
@@ -69,15 +70,16 @@ func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
 	if old != nil {
 		old.stop()
 	}
-	if !who.Valid() { // revoked meanwhile, before there was something to end
+	if !who.Valid() { // revoked before the session was added
 		s.end(opened.hash)
 		return "", false
 	}
 	return text, true
 }
 
-// makeRoom takes out the session that is to end for a new one of a principal, nil for none: of its own
-// where it has its share, else of who has most. The caller holds mu.
+// makeRoom removes the session that must end for a new one of a principal, and returns it, or nil:
+// one of the principal's own if it has its share, and otherwise one of the principal with most. The
+// caller holds mu.
 func (s *sessions) makeRoom(who *access.Principal) *session {
 	if own := s.of[who]; own != nil && own.Len() >= maxSessionsOfOne {
 		return s.remove(own.Back())
@@ -94,10 +96,10 @@ func (s *sessions) makeRoom(who *access.Principal) *session {
 	return s.remove(most.Back())
 }
 
-// lastUsed is when the session was used that was not used for longest.
+// lastUsed returns when the least recently used session was used.
 func lastUsed(own *list.List) time.Time { return own.Back().Value.(*session).used }
 
-// remove takes a session out. The caller holds mu.
+// remove removes a session. The caller holds mu.
 func (s *sessions) remove(e *list.Element) *session {
 	old := e.Value.(*session)
 	own := s.of[old.who]
@@ -123,7 +125,7 @@ func (s *sessions) end(hash [sha256.Size]byte) {
 	}
 }
 
-// find returns whose session a request is in, nil for none.
+// find returns the principal of a request's session, or nil.
 func (s *sessions) find(r *http.Request) *access.Principal {
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -150,14 +152,14 @@ func (s *sessions) find(r *http.Request) *access.Principal {
 	return found.who
 }
 
-// len returns how many there are.
+// len returns the number of sessions.
 func (s *sessions) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byHash)
 }
 
-// set sets or, with "", takes back the cookie of a session.
+// set sets the cookie of a session or, with "", deletes it.
 func (s *sessions) set(w http.ResponseWriter, r *http.Request, text string) {
 	c := &http.Cookie{Name: s.cookie, Value: text, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: isSecure(r)}
 	if text == "" {

@@ -11,17 +11,17 @@ import (
 	"github.com/greenroom-go/greenroom/server/script"
 )
 
-// The lines of what a server was set up with, besides its types: mappings, saved
-// queries, rules of retention and of alarms. They have what a client has said, and no
-// versions, so that a file of them is the same for the same setup.
+// Lines of an exported setup, besides types: mappings, scripts, saved queries, retention rules and
+// alarm rules. They contain what clients have written and no versions, so that files of the same
+// setup are equal.
 
-// mappingLine is a mapping by its statement.
+// mappingLine is a mapping as a statement.
 type mappingLine struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// scriptLine is a script in its last version. Who imports it is its owner.
+// scriptLine is the current version of a script. Its owner will be whoever imports it.
 type scriptLine struct {
 	Name string `json:"name"`
 	scriptFields
@@ -33,19 +33,19 @@ type queryLine struct {
 	queryBody
 }
 
-// ruleLine is a rule of retention.
+// ruleLine is a retention rule.
 type ruleLine struct {
 	ID string `json:"id"`
 	series.Rule
 }
 
-// alarmRuleLine is a rule of alarms.
+// alarmRuleLine is an alarm rule.
 type alarmRuleLine struct {
 	Name string `json:"name"`
 	alarmRuleFields
 }
 
-// setupExports write what is not about single entities.
+// setupExports contains the exports that are not about single entities.
 var setupExports = map[string]func(*exporter) error{
 	whatTypes:     (*exporter).eachType,
 	whatMappings:  (*exporter).eachMapping,
@@ -55,7 +55,7 @@ var setupExports = map[string]func(*exporter) error{
 	whatAlarms:    (*exporter).eachAlarmRule,
 }
 
-// eachMapping writes those that are installed, in force or not.
+// eachMapping writes the installed mappings, in force or not.
 func (x *exporter) eachMapping() error {
 	list, err := x.mappings.List(x.ctx)
 	return eachLine(x, list, err, func(m *mapping.Installed) (any, error) {
@@ -63,7 +63,7 @@ func (x *exporter) eachMapping() error {
 	})
 }
 
-// eachScript writes those that are stored, in force or not.
+// eachScript writes the stored scripts, in force or not.
 func (x *exporter) eachScript() error {
 	return eachLine(x, x.scripts.List(), nil, func(s *script.Stored) (any, error) {
 		return scriptLine{s.Name, newScriptFields(&s.Script)}, nil
@@ -93,7 +93,7 @@ func (x *exporter) eachType() error {
 	return eachLine(x, x.runtime.Types(), nil, func(t *entity.StoredType) (any, error) { return t.Type, nil })
 }
 
-// eachLine writes a line for each part of a list, unless it could not be read.
+// eachLine writes a line for each element of a list; err is the error of reading the list.
 func eachLine[T any](x *exporter, list []T, err error, line func(*T) (any, error)) error {
 	for i := range list {
 		if err != nil {
@@ -116,8 +116,8 @@ func (x *exporter) json(v any) error {
 	return err
 }
 
-// mapping puts a mapping in force, in the place of one of its name. One after the
-// other: whether it closes a cycle depends on those before.
+// mapping puts a mapping in force, replacing one of the same name. It must be called for one
+// mapping at a time, because whether it closes a cycle depends on the previous ones.
 func (m *importer) mapping(l *mappingLine) error {
 	if l.Name == "" || l.Text == "" {
 		return problemf(http.StatusBadRequest, `a mapping must be like {"name":"heat","text":"insert into room select sensor.t * 1.8 + 32 as f"}`)
@@ -129,7 +129,7 @@ func (m *importer) mapping(l *mappingLine) error {
 	return err
 }
 
-// script puts a script in force, in the place of one of its name.
+// script puts a script in force, replacing one of the same name.
 func (m *importer) script(l *scriptLine) error {
 	if l.Name == "" || l.Source == "" {
 		return problemf(http.StatusBadRequest, `a script must be like {"name":"dry-run","source":"function on_reading(e, r) … end"}`)
@@ -138,7 +138,7 @@ func (m *importer) script(l *scriptLine) error {
 	return err
 }
 
-// query keeps a saved query, in the place of one of its id.
+// query stores a saved query, replacing one with the same id.
 func (m *importer) query(l *queryLine) error {
 	if l.ID == "" {
 		return problemf(http.StatusBadRequest, `a saved query must be like {"id":"hot","filter":"temperature > 30"}`)
@@ -147,7 +147,7 @@ func (m *importer) query(l *queryLine) error {
 	return err
 }
 
-// rule puts a rule of retention in force, in the place of one of its id.
+// rule puts a retention rule in force, replacing one with the same id.
 func (m *importer) rule(l *ruleLine) error {
 	if l.ID == "" {
 		return problemf(http.StatusBadRequest, `a rule of retention must be like {"id":"meters","type":"Meter","raw":"30d"}`)
@@ -156,8 +156,8 @@ func (m *importer) rule(l *ruleLine) error {
 	return err
 }
 
-// alarmRule puts a rule of alarms in force, in the place of one of its name. Who may import
-// may not manage: that needs an admin, as elsewhere.
+// alarmRule puts an alarm rule in force, replacing one of the same name. Permission to import is
+// not enough: this requires an admin, as elsewhere.
 func (m *importer) alarmRule(l *alarmRuleLine) error {
 	if err := administers.check(nil, callerOf(m.ctx).who, nil); err != nil {
 		return err

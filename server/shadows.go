@@ -42,7 +42,7 @@ func (p *shadowPath) shadow() (awsshadow.Shadow, error) {
 	return s, rejected(awsshadow.CheckName(s.Name))
 }
 
-// rejected gives a rejection the status that it has with AWS.
+// rejected gives a rejection the status that AWS uses.
 func rejected(err error) error {
 	if r, ok := errors.AsType[*awsshadow.Rejection](err); ok {
 		return problemf(r.Code, "%s", r.Message)

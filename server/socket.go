@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// socket sends committed changes over a WebSocket: the events of the stream, each
-// as one text message.
+// socket sends committed changes over a WebSocket: the events of the stream, each as a text
+// message.
 func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedRequest) error {
 	if r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Upgrade", "websocket")
@@ -30,10 +30,10 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 	if err := f.open(r.Context(), query.cursor); err != nil {
 		return err
 	}
-	c, err := websocket.Accept(w, r, nil) // which compares the origin with the host
+	c, err := websocket.Accept(w, r, nil) // it compares the origin with the host
 	if err != nil {
 		f.changes.Close()
-		return nil // it has answered
+		return nil // it has responded
 	}
 	defer func() { _ = c.CloseNow() }() // it may be closed already
 	connected := listenIn(context.WithoutCancel(r.Context()), c)
@@ -42,26 +42,26 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 	defer context.AfterFunc(a.serving, cancel)()
 	revoked := callerOf(r.Context()).revoked
 	defer context.AfterFunc(revoked, cancel)()
-	out.conn, out.ctx = c, connected // a write that is broken off would take the connection with it, and the reason
+	out.conn, out.ctx = c, connected // canceling a write would close the connection without the reason
 	f.run(ctx)
 	switch {
 	case revoked.Err() != nil:
 		_ = c.Close(websocket.StatusPolicyViolation, errRevoked.Error())
 	case a.serving.Err() != nil:
-		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // it may have left by itself
+		_ = c.Close(websocket.StatusGoingAway, "the server is shutting down") // the client may have left
 	}
 	return nil
 }
 
-// listenIn returns a context that ends with the connection, and ends a connection that
-// says something. CloseRead would do the same, but then waits 15 seconds for itself,
-// and the stream keeps its place meanwhile.
+// listenIn returns a context that ends with the connection, and closes the connection if it
+// receives a message. CloseRead would do the same, but then wait 15 seconds for itself, while the
+// stream still counts.
 func listenIn(ctx context.Context, c *websocket.Conn) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
 		if _, _, err := c.Reader(ctx); err == nil {
-			_ = c.Close(websocket.StatusPolicyViolation, "unexpected data message") // it may have left
+			_ = c.Close(websocket.StatusPolicyViolation, "unexpected data message") // the client may have left
 		}
 	}()
 	return ctx
@@ -76,7 +76,7 @@ type socketWriter struct {
 	greeted  bool
 }
 
-// head begins a message.
+// head appends the beginning of a message.
 func (o *socketWriter) head(name, cursor string) []byte {
 	m := append(append([]byte(`{"event":"`), name...), '"')
 	if cursor != "" {
@@ -95,7 +95,7 @@ func (o *socketWriter) event(name, cursor string, data []byte) {
 	o.add(append(m, '}'))
 }
 
-// alive shows that the stream lives; the first one is called hello.
+// alive sends a sign of life; the first one is called hello.
 func (o *socketWriter) alive(cursor string) {
 	name := "alive"
 	if !o.greeted {

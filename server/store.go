@@ -13,23 +13,20 @@ import (
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// storeAddress is where a server keeps what it has: in a directory, or in a
-// PostgreSQL database.
+// storeAddress is the address of a store: a directory, or a PostgreSQL database.
 type storeAddress struct {
 	dir string // of SQLite, "" for PostgreSQL
 	url string // of PostgreSQL, with the password
 }
 
-// CheckStore returns nil if address can be a Config.Store, without opening it. The
-// error wraps ErrStoreAddress, says which forms there are, and has no password in
-// it.
+// CheckStore returns nil if address is valid for Config.Store, without opening the store. The error
+// wraps ErrStoreAddress, lists the permitted forms, and contains no password.
 func CheckStore(address string) error {
 	_, err := parseStore(address)
 	return err
 }
 
-// StoreName returns the address of a store as it may be shown and logged: without
-// a password.
+// StoreName returns the address of a store without a password, for messages and logs.
 func StoreName(address string) string {
 	a, err := parseStore(address)
 	if err != nil || a.dir == "" {
@@ -77,9 +74,9 @@ func openStore(ctx context.Context, address string, log *slog.Logger, opts sqlit
 	return s, nil
 }
 
-// Examine opens the store at an address that no server uses, reads all but the history of it,
-// and calls found with each thing that is damaged or contradicts another. The error is that
-// of a store that cannot be opened or read; it wraps [os.ErrNotExist] for a directory without one.
+// Examine opens the store at an address, which no server may use, reads all of it except the
+// history, and calls found for each damage or contradiction. The error is that of opening or
+// reading the store; it wraps [os.ErrNotExist] for a directory without one.
 func Examine(ctx context.Context, address string, log *slog.Logger, found func(error)) (read entity.Examined, err error) {
 	s, err := openStore(ctx, address, log, sqlite.Options{Existing: true, SealAfter: -1})
 	if err != nil {

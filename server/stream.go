@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// MaxStreams bounds the streams that are open at the same time, those of
-	// events and WebSockets together. A principal may have a quarter of them.
+	// MaxStreams bounds the open streams, event streams and WebSockets together. A principal may
+	// open a quarter of them.
 	MaxStreams = 1024
-	// heartbeatEvery is when a silent stream says that it lives. Proxies give up
-	// on silence after a minute or less.
+	// heartbeatEvery is the interval of signs of life on a silent stream. Proxies close a silent
+	// connection after a minute or less.
 	heartbeatEvery = 15 * time.Second
-	// streamWriteTimeout is how long a reader may take nothing before it is put
-	// out. It can resume.
+	// streamWriteTimeout is how long a reader may accept nothing before its stream is closed. It
+	// can resume.
 	streamWriteTimeout = 10 * time.Second
-	// streamFlushBytes is how much is gathered before it is flushed although
-	// more is ready.
+	// streamFlushBytes is how much is buffered before it is flushed, even if more is ready.
 	streamFlushBytes = 32 << 10
 )
 
@@ -29,8 +28,8 @@ const (
 type streamAPI struct {
 	runtime *entity.Runtime
 	serving context.Context                //nolint:containedctx // the server's own life
-	places  *places                        // one is taken for each open stream
-	events  [len(eventNames)]atomic.Uint64 // sent to their readers, by name
+	places  *places                        // counts the open streams
+	events  [len(eventNames)]atomic.Uint64 // sent to readers, by name
 	judge   judge
 }
 
@@ -54,16 +53,15 @@ type streamRequest struct {
 
 // stream sends committed changes as server-sent events.
 //
-// The id of an event is a cursor. A reader that comes back with it, as
-// Last-Event-ID or as the parameter cursor, gets what came in between; when that
-// is no longer kept it gets the event reset, should read the present state, and
-// goes on from now.
+// The id of an event is a cursor. A reader that resumes with it, as Last-Event-ID or as the
+// parameter cursor, receives the changes in between. If these are no longer kept, it receives the
+// event reset, should read the current state, and continues from now on.
 func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamRequest) error {
 	query, err := in.query(r.Context())
 	if err != nil {
 		return err
 	}
-	if r.Method == http.MethodHead { // whose answer has an end
+	if r.Method == http.MethodHead { // whose response must end
 		w.Header().Set("Content-Type", mediaEvents)
 		return nil
 	}
@@ -93,10 +91,10 @@ type eventWriter struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	buf []byte
-	id  string // the last one that was written
+	id  string // the last one written
 }
 
-// open writes the head.
+// open writes the headers.
 func (e *eventWriter) open() {
 	h := e.w.Header()
 	h.Set("Content-Type", mediaEvents)
@@ -112,10 +110,9 @@ func (e *eventWriter) event(name, cursor string, data []byte) {
 	e.buf = append(e.buf, "\n\n"...)
 }
 
-// alive shows that the stream lives, and moves the reader's cursor past the
-// changes that did not concern it, which keeps it from expiring. At the beginning
-// it says where the stream begins, so that a reader that is cut off before the
-// first change misses nothing either.
+// alive sends a sign of life, and moves the reader's cursor past changes that did not concern it,
+// so that the cursor does not expire. The first one says where the stream begins, so that a reader
+// that is interrupted before the first change misses nothing.
 func (e *eventWriter) alive(cursor string) {
 	e.buf = append(e.buf, ": alive\n"...)
 	e.cursor(cursor)

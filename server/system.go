@@ -78,15 +78,15 @@ type addressJSON struct {
 	TLS bool `json:"tls"`
 }
 
-// addresses says where the server listens.
+// addresses returns the addresses that the server listens on.
 func (s *Server) addresses() addressesJSON {
 	encrypted := s.certificates != nil
 	return addressesJSON{newAddressJSON(s.httpLn, encrypted), newAddressJSON(s.mqttLn, encrypted)}
 }
 
-// newAddressJSON describes a listener for TCP.
+// newAddressJSON describes a TCP listener.
 func newAddressJSON(ln net.Listener, encrypted bool) addressJSON {
-	at, _ := netip.ParseAddrPort(ln.Addr().String()) // it is an address of net
+	at, _ := netip.ParseAddrPort(ln.Addr().String()) // it is a valid address
 	j := addressJSON{Port: int(at.Port()), TLS: encrypted}
 	if host := at.Addr().Unmap(); !host.IsUnspecified() {
 		j.Host = host.String()
@@ -177,7 +177,7 @@ func newRefusalJSON(r *refusal.Refusal) refusalJSON {
 	return j
 }
 
-// getRefusals answers with what was refused last.
+// getRefusals returns the latest refusals.
 func (a *systemAPI) getRefusals(context.Context, *struct{}) (*answer[refusalsJSON], error) {
 	list := refusalsJSON{Total: a.refusals.Total(), Recent: []refusalJSON{}, Now: time.Now().UnixMilli()}
 	for _, r := range a.refusals.Latest() {
@@ -245,19 +245,19 @@ func (a *systemAPI) getMetrics(w http.ResponseWriter, r *http.Request, _ *metric
 	return nil
 }
 
-// openapi describes the API for people and generators. It is made from the
-// operations: see openapi_test.go.
+// openapi describes the API for people and generators. It is generated from the operations: see
+// openapi_test.go.
 //
 //go:embed openapi.json
 var openapi []byte
 
 func (a *systemAPI) openAPI(w http.ResponseWriter, _ *http.Request, _ *struct{}) error {
 	w.Header().Set("Content-Type", mediaJSON)
-	_, _ = w.Write(openapi) // a client that has left is not our error
+	_, _ = w.Write(openapi) // the client may have left
 	return nil
 }
 
-// compact packs the history. Who goes away ends it; what was packed stays so.
+// compact packs the history. It stops if the caller leaves; what was packed stays packed.
 func (a *systemAPI) compact(ctx context.Context, _ *struct{}) (*answer[nothing], error) {
 	if err := a.runtime.Compact(ctx); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// telemetryAPI takes readings, and reads the history of one key.
+// telemetryAPI accepts readings, and reads the history of one key.
 type telemetryAPI struct {
 	runtime  *entity.Runtime
 	mappings *mapping.Service
@@ -59,7 +59,7 @@ type postTelemetryRequest struct {
 	Body           payload
 }
 
-// post takes the payloads of MQTT and answers after the commit.
+// post accepts the same payloads as MQTT, and responds after the commit.
 func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*answer[nothing], error) {
 	if err := entity.CheckID(in.ID); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 	return noContent(), nil
 }
 
-// store keeps readings, and tells those who subscribe to them.
+// store commits readings, and publishes them to their subscribers.
 func (a *telemetryAPI) store(ctx context.Context, id string, once entity.Once, readings []entity.Reading, payload []byte) error {
 	once.By = callerOf(ctx).who.Name()
 	if err := a.runtime.WriteOnce(ctx, id, once, readings, len(payload)); err != nil {
@@ -84,7 +84,7 @@ func (a *telemetryAPI) store(ctx context.Context, id string, once entity.Once, r
 	return nil
 }
 
-// once is by what a repetition of the request is known.
+// once returns the identity of the request, by which a repetition is recognized.
 func (in *postTelemetryRequest) once() entity.Once {
 	if in.IdempotencyKey == nil {
 		return entity.Once{}
@@ -92,7 +92,7 @@ func (in *postTelemetryRequest) once() entity.Once {
 	return entity.Once{Token: entity.TokenOf("http", in.ID, *in.IdempotencyKey, string(in.Body.text))}
 }
 
-// refused counts what was not taken.
+// refused counts a refused request.
 func (a *telemetryAPI) refused(r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		a.refusals.Add(refusal.HTTP, refusedFor(err), r.URL.EscapedPath(), "", problemOf(err).Detail)
@@ -118,7 +118,7 @@ type seriesPath struct {
 	Key string `path:"key" minLength:"1" maxLength:"256" example:"temperature"`
 }
 
-// historyRequest asks for values, or with Agg for aggregates, or with Points for a chart.
+// historyRequest selects values, or with Agg aggregates, or with Points points for a chart.
 type historyRequest struct {
 	seriesPath
 	timeRange
@@ -161,7 +161,7 @@ type pointPageJSON struct {
 // historyJSON is a page of values, or aggregates.
 type historyJSON struct{}
 
-// get answers with the history of a key, or its aggregates.
+// get returns the history of a key, or its aggregates.
 func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[historyJSON], error) {
 	from, to, err := in.bounds()
 	if err != nil {
@@ -186,7 +186,7 @@ func (a *telemetryAPI) get(ctx context.Context, in *historyRequest) (*answer[his
 	return encoded[historyJSON](appendNext(append(body, ']'), next)), nil
 }
 
-// some is what p points to, or the zero value.
+// some returns *p, or the zero value if p is nil.
 func some[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -194,7 +194,7 @@ func some[T any](p *T) (v T) {
 	return v
 }
 
-// beginSeries begins an object with the series that it is of.
+// beginSeries returns the beginning of an object about a series.
 func beginSeries(id, key string) []byte {
 	dst := []byte(`{"entity":`)
 	dst = value.String(id).AppendJSON(dst)
@@ -219,7 +219,7 @@ type changeJSON struct {
 	originJSON
 }
 
-// appendChange encodes a change as changeJSON has it.
+// appendChange encodes a change in the form of changeJSON.
 func appendChange(dst []byte, c *entity.Change) []byte {
 	dst = append(dst, `{"entity":`...)
 	dst = value.String(c.Entity).AppendJSON(dst)

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/template"
 )
 
-// templateAPI reads and writes the templates, which give topics of other conventions a meaning.
+// templateAPI reads and writes templates, which map further topics to entities.
 type templateAPI struct{ book *template.Book }
 
 func (a *templateAPI) operations() []operation {
@@ -195,7 +195,7 @@ func (a *templateAPI) try(_ context.Context, in *tryTemplateRequest) (*answer[tr
 	return ok(reply), nil
 }
 
-// templateProblem is the problem of a mistake in a template.
+// templateProblem returns the problem for a mistake in a template.
 func templateProblem(at *template.Error) *problem {
 	p := problemf(http.StatusBadRequest, "%v", at)
 	if errors.Is(at, template.ErrTaken) {

@@ -14,8 +14,8 @@ import (
 	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
-// thingsboardAPI is the HTTP side of package thingsboard: the device API, with the token of the
-// device in the path. The paths are those of ThingsBoard, so that they are not under /v1.
+// thingsboardAPI is the HTTP side of package thingsboard: the device API, with the device's token
+// in the path. Its paths are ThingsBoard's, and therefore not under /v1.
 type thingsboardAPI struct {
 	runtime   *entity.Runtime
 	telemetry *telemetryAPI
@@ -37,7 +37,7 @@ func (a *thingsboardAPI) operations() []operation {
 	}
 }
 
-// refused counts what was not taken, without the token that is in its path.
+// refused counts a refused request, without the token in its path.
 func (a *thingsboardAPI) refused(r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		a.telemetry.refusals.Add(refusal.HTTP, refusedFor(err), r.Pattern, callerOf(r.Context()).who.Name(), problemOf(err).Detail)
@@ -49,10 +49,10 @@ type tokenPath struct {
 	Token string `path:"token" minLength:"1" maxLength:"256" example:"room-1"`
 }
 
-// id is the entity that the device is.
+// id returns the id of the device's own entity.
 func (p *tokenPath) id(ctx context.Context) string { return selfOf(callerOf(ctx).who, p.Token) }
 
-// done is an answer without a body. Devices look for the status 200.
+// done returns a response without a body. Devices expect the status 200.
 func done() *answer[nothing] { return &answer[nothing]{status: http.StatusOK, text: []byte{}} }
 
 type deviceMessage struct {

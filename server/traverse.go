@@ -58,7 +58,7 @@ type reachedJSON struct {
 	Entity *entityJSON `json:"entity,omitempty"`
 }
 
-// traverse answers with the entities that can be reached from one.
+// traverse returns the entities that can be reached from one.
 func (a *entityAPI) traverse(ctx context.Context, in *traverseRequest) (*answer[reachedListJSON], error) {
 	b := &in.Body
 	t := entity.Traversal{From: in.ID, Types: b.Types, Depth: b.Depth, Limit: b.Limit}
@@ -82,8 +82,8 @@ func (a *entityAPI) traverse(ctx context.Context, in *traverseRequest) (*answer[
 	return a.encodeReached(ctx, reached, more, &b.Fields)
 }
 
-// walkFilters sets the filters of a traversal. After it, check says whether they could
-// be evaluated.
+// walkFilters sets the filters of a traversal. After the traversal, check returns the error of
+// evaluating them.
 func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *traverseBody) (check func() error, err error) {
 	var used []*search.Matcher
 	var parsed []*filter.Filter
@@ -128,14 +128,14 @@ func (a *entityAPI) walkFilters(ctx context.Context, t *entity.Traversal, b *tra
 	}, nil
 }
 
-// seen narrows a condition to the entities that somebody may read. Where nothing else is
-// passed through, every relation that leads to an entity is between two of them.
+// seen restricts a condition to the entities that a principal may read. If the traversal only
+// passes through those, both ends of every relation on the way are visible.
 func seen(who *access.Principal, condition func(entity.View) bool) func(entity.View) bool {
 	return func(v entity.View) bool { return who.Covers(access.Read, v) && (condition == nil || condition(v)) }
 }
 
-// edgePrefix and edgeSuffix make a condition about an edge a whole filter: the
-// language has the properties of a relation only inside of related.
+// edgePrefix and edgeSuffix turn a condition about an edge into a filter: the language has
+// properties of relations only within related.
 const (
 	edgePrefix = "related any to ("
 	edgeSuffix = ")"
@@ -162,7 +162,7 @@ func edgeFilter(text string) (func(entity.Relation) bool, error) {
 	}, nil
 }
 
-// edgeView is nothing but an edge to something that has its properties.
+// edgeView is an edge, as seen by a filter.
 type edgeView struct{ properties value.Value }
 
 // Lookup returns a property.
@@ -173,19 +173,19 @@ func (v edgeView) Lookup(p *filter.Path) (value.Value, bool) {
 	return value.At(v.properties.Text(), p.Name)
 }
 
-// Time knows of none.
+// Time returns false: an edge has no times.
 func (v edgeView) Time(*filter.Path) (int64, bool) { return 0, false }
 
-// Is knows no type.
+// Is returns false: an edge has no type.
 func (v edgeView) Is(string) bool { return false }
 
-// Related asks for the edge itself.
+// Related evaluates the condition on the edge itself.
 func (v edgeView) Related(r *filter.Relation, e *filter.Env) bool { return r.Match(v, e) }
 
-// reachedBytes is about how long a member of the answer is.
+// reachedBytes is the approximate length of a member of the response.
 const reachedBytes = 128
 
-// encodeReached encodes what was reached, in its order, as reachedListJSON has it.
+// encodeReached encodes the reached entities in the form of reachedListJSON, in their order.
 func (a *entityAPI) encodeReached(ctx context.Context, reached []entity.Reached, more bool, wanted *fieldList) (*answer[reachedListJSON], error) {
 	var entities map[string][]byte
 	if wanted.given {

@@ -100,7 +100,7 @@ func (a *typeAPI) get(_ context.Context, in *getTypeRequest) (*answer[typeAnswer
 	}}}), nil
 }
 
-// orEmpty makes of a map that is not there one without anything in it: {}, not null.
+// orEmpty returns an empty map for nil, so that JSON has {} and not null.
 func orEmpty[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}
@@ -131,7 +131,7 @@ func (a *typeAPI) put(ctx context.Context, in *putTypeRequest) (*answer[typeJSON
 	}
 	delete(head, "etag")
 	if head["id"] == nil {
-		head["id"], _ = json.Marshal(in.ID) // a string
+		head["id"], _ = json.Marshal(in.ID) // it cannot fail
 	}
 	body, err := json.Marshal(head)
 	if err != nil {
@@ -177,7 +177,7 @@ type importedTypeJSON struct {
 	ETag string `json:"etag" example:"3k"`
 }
 
-// load puts types that may need each other.
+// load puts types, which may depend on each other.
 func (a *typeAPI) load(ctx context.Context, in *importTypesRequest) (*answer[importedTypesJSON], error) {
 	parse := model.ParseDTDL
 	if in.Format == "native" {

@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	// vocabularySample is how many entities are looked at for the names that a
-	// query box offers, besides those that types declare.
+	// vocabularySample is how many entities are scanned for names that a query box offers, besides
+	// those that types declare.
 	vocabularySample = 1000
-	// vocabularyKept is how long what was seen is used again.
+	// vocabularyKept is how long the result is reused.
 	vocabularyKept = 5 * time.Second
-	// maxVocabulary bounds the names of each sort, and the values of each path.
+	// maxVocabulary bounds the names of each kind, and the values of each path.
 	maxVocabulary = 2000
 )
 
-// vocabularies keeps the vocabulary of the query box for a moment: each keystroke
-// asks for it.
+// vocabularies keeps the vocabulary of the query box for a moment, because each keystroke needs it.
 type vocabularies struct {
 	mu   sync.Mutex
 	made time.Time
 	kept *vocabulary
 }
 
-// vocabulary is what was seen in entities and types.
+// vocabulary contains the names found in entities and types.
 type vocabulary struct {
-	paths     map[filter.Path]map[string]struct{} // with some of their texts
+	paths     map[filter.Path]map[string]struct{} // with some of their values
 	relations map[string]struct{}
 	types     []string
 }
@@ -47,7 +46,7 @@ func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filt
 	var err error
 	if callerOf(ctx).who.MayAll(access.Read) {
 		v, err = k.get(ctx, rt)
-	} else { // what is in entities may be in none that the caller may see
+	} else { // the caller might see none of the entities with a name
 		v = newVocabulary(rt)
 	}
 	if err != nil {
@@ -77,7 +76,7 @@ func (k *vocabularies) vocabulary(ctx context.Context, rt *entity.Runtime) (filt
 	return out, nil
 }
 
-// idsWith returns some ids that begin with a text.
+// idsWith returns some ids with a prefix.
 func idsWith(ctx context.Context, rt *entity.Runtime, prefix string) []string {
 	var ids []string
 	take := func(v entity.View) bool {
@@ -87,7 +86,7 @@ func idsWith(ctx context.Context, rt *entity.Runtime, prefix string) []string {
 		ids = append(ids, v.ID())
 		return len(ids) < filter.MaxSuggestions
 	}
-	// What cannot be read is no suggestion. The text itself is not after itself.
+	// Errors only mean fewer suggestions. After excludes the prefix itself.
 	if prefix != "" {
 		_ = rt.Scan(ctx, entity.ListQuery{IDs: []string{prefix}}, take)
 	}
@@ -125,7 +124,7 @@ func newVocabulary(rt *entity.Runtime) *vocabulary {
 	return v
 }
 
-// declared takes in the names that types declare.
+// declared adds the names that types declare.
 func (v *vocabulary) declared(rt *entity.Runtime) {
 	for _, t := range rt.Types() {
 		v.types = append(v.types, t.ID)
@@ -147,7 +146,7 @@ func (v *vocabulary) declared(rt *entity.Runtime) {
 	}
 }
 
-// look takes in the names that an entity has.
+// look adds the names in an entity.
 func (v *vocabulary) look(e entity.View) {
 	for l := range e.EachLatest() {
 		v.add(filter.Path{Root: filter.RootLatest, Name: l.Key}, textOf(l.Value))
@@ -172,7 +171,7 @@ func textOf(v value.Value) string {
 	return v.Text()
 }
 
-// add notes a path and, where it is not "", a text that is there.
+// add adds a path and, unless it is "", a value.
 func (v *vocabulary) add(p filter.Path, text string) {
 	texts, ok := v.paths[p]
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/alarm"
 )
 
-// webhookAPI manages the targets that are told of alarms. To where a server sends is the
-// decision of an admin, also where it is an address of its own network.
+// webhookAPI manages the targets for notifications about alarms. Only an admin may decide where the
+// server sends requests, which may be an address of its own network.
 type webhookAPI struct{ alarms *alarm.Service }
 
 func (a *webhookAPI) operations() []operation {
@@ -90,7 +90,7 @@ func (a *webhookAPI) put(ctx context.Context, in *putWebhookRequest) (*answer[we
 	return replaced(&in.precondition, j, w.ETag, err)
 }
 
-// originOf is what the audit log may have of a URL: the rest of it is often a secret.
+// originOf returns the part of a URL for the audit log, because the rest of it is often a secret.
 func originOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
