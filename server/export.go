@@ -86,9 +86,9 @@ type exporter struct {
 	from, to int64
 	out      *bufio.Writer
 	csv      *csv.Writer    // nil for another format
-	parquet  *parquetWriter // the same
+	parquet  *parquetWriter // nil for another format
 	line     []byte
-	page     int // exportPoints, but for tests
+	page     int // exportPoints except in tests
 }
 
 type exportRequest struct {
@@ -306,7 +306,7 @@ func (x *exporter) history(v entity.View) error {
 	return nil
 }
 
-// read reads some points of a key from a time on, and returns the time from which there are others.
+// read returns some points of a key from a time on, and the time from which there are more.
 func (x *exporter) read(id, key string, from int64) (some []block.Columns, next int64, err error) {
 	points, bytes, last := 0, 0, from
 	next = x.to
@@ -337,7 +337,7 @@ func (x *exporter) read(id, key string, from int64) (some []block.Columns, next 
 	return some, next, err
 }
 
-// errEnough ends the reading of some points.
+// errEnough ends the reading of a part.
 var errEnough = errors.New("enough was read")
 
 // points writes points of a key of an entity.

@@ -10,15 +10,15 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// A row group is what a Parquet file is written in: rows that are in memory until there are so
-// many, or texts of so many bytes.
+// Limits of a row group. A Parquet file is written in row groups, each of which is gathered in
+// memory.
 const (
 	parquetRows  = 1 << 18
 	parquetBytes = 16 << 20
 )
 
-// parquetRow is the schema. A value has one column of its kind; number has all numbers, of which
-// integer has those exactly that the device sent as integers.
+// parquetRow is the schema. A value is in the column of its kind; number contains all numbers, and
+// integer those that the device sent as integers, exactly.
 type parquetRow struct {
 	Entity  string   `parquet:"entity,dict"`
 	Key     string   `parquet:"key,dict"`
@@ -45,8 +45,8 @@ const (
 // parquetWriter writes points column by column.
 type parquetWriter struct {
 	*parquet.Writer
-	rows, bytes int             // of the row group
-	cells       []parquet.Value // a buffer
+	rows, bytes int             // in the row group so far
+	cells       []parquet.Value // reused by write
 }
 
 func newParquetWriter(w io.Writer) *parquetWriter {
@@ -100,7 +100,7 @@ func (p *parquetWriter) write(id, key string, c *block.Columns) error {
 	return nil
 }
 
-// required writes cells of a column that has one in each row.
+// required writes a column with a value in each row.
 func (p *parquetWriter) required(column, n int, cell func(i int) parquet.Value) error {
 	p.cells = p.cells[:0]
 	for i := range n {
@@ -109,7 +109,7 @@ func (p *parquetWriter) required(column, n int, cell func(i int) parquet.Value) 
 	return p.add(column)
 }
 
-// optional writes cells of a column that has one in the rows of some kinds.
+// optional writes a column with values in the rows whose kind satisfies has.
 func (p *parquetWriter) optional(column int, c *block.Columns, has func(value.Kind) bool, cell func(i int) parquet.Value) error {
 	p.cells = p.cells[:0]
 	none := parquet.NullValue().Level(0, 0, column)
@@ -123,7 +123,7 @@ func (p *parquetWriter) optional(column int, c *block.Columns, has func(value.Ki
 	return p.add(column)
 }
 
-// add writes the cells.
+// add writes the cells to a column.
 func (p *parquetWriter) add(column int) error {
 	_, err := p.ColumnWriters()[column].WriteRowValues(p.cells)
 	clear(p.cells)
