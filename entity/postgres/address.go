@@ -10,17 +10,16 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// IsURL reports whether the address of a store is one of PostgreSQL.
+// IsURL reports whether the address of a store is a PostgreSQL URL.
 func IsURL(address string) bool { return pgdb.IsURL(address) }
 
-// Redact returns the URL of a store for a log or a screen: without passwords,
-// and with nothing at all of what cannot be parsed.
+// Redact returns the URL of a store without passwords, for a log or a screen. It omits what it
+// cannot parse.
 func Redact(address string) string { return pgdb.Redact(address) }
 
-// Tools returns an address as the programs of PostgreSQL take it, such as pg_dump,
-// and the schema that the store has in it. The URL has no password, as [Redact], and
-// none of the parameters that only this package reads: those programs refuse them.
-// The error wraps ErrAddress.
+// Tools returns an address in the form for PostgreSQL's programs, such as pg_dump, and the schema
+// of the store. Like that of [Redact], the URL contains no password; it also omits the parameters
+// that only this package reads, because those programs refuse them. The error wraps ErrAddress.
 func Tools(address string) (libpq, schema string, err error) {
 	var o Options
 	if _, err := parse(address, &o); err != nil {
@@ -40,7 +39,7 @@ func Tools(address string) (libpq, schema string, err error) {
 	return u.String(), o.Schema, nil
 }
 
-// parse reads an address, and sets the schema that it names.
+// parse parses an address, and sets the schema that it names.
 func parse(address string, o *Options) (cfg *pgxpool.Config, err error) {
 	cfg, o.Schema, err = pgdb.Parse(address, pgdb.Options{
 		Schema: o.Schema, DefaultSchema: DefaultSchema, Readers: o.Readers, DefaultReaders: DefaultReaders, Timeout: o.QueryTimeout,

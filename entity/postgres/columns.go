@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// columns is a value as a row has it: in one of four columns. See steps.
+// columns is a value in a row, in one of four columns. See steps.
 type columns struct {
 	number pgtype.Float8
 	whole  pgtype.Int8
@@ -44,7 +44,7 @@ func columnsOf(v value.Value) (c columns) {
 	return c
 }
 
-// value is the reverse.
+// value is the inverse of columnsOf.
 func (c *columns) value() (value.Value, error) {
 	switch {
 	case c.number.Valid:
@@ -75,7 +75,7 @@ func fromJSON(text string) (value.Value, bool) {
 	}
 }
 
-// columnArrays are the columns of many rows, for unnest.
+// columnArrays holds the columns of many rows, for unnest.
 type columnArrays struct {
 	number []pgtype.Float8
 	whole  []pgtype.Int8
@@ -92,7 +92,7 @@ func (a *columnArrays) add(c columns) {
 	a.text, a.json = append(a.text, c.text), append(a.json, c.json)
 }
 
-// packOrigin is the column origin: nil, which is NULL, for a device.
+// packOrigin returns the column origin: nil, which is NULL, for a device.
 func packOrigin(o entity.Origin) []byte {
 	if o.IsZero() {
 		return nil

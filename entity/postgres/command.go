@@ -14,16 +14,16 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// commandKey names a command: of several records of one in a batch the last is written.
+// commandKey identifies a command: only the last of its records in a batch is written.
 type commandKey struct {
 	entity int32
 	id     string
 }
 
-// commands writes the commands of the batch as they are after it.
+// commands writes the final states of the commands in the batch.
 func (t *transaction) commands(rows *pgx.Batch) {
 	last := make(map[commandKey]*entity.Command)
-	ended := make(map[int32]int) // how many, by entity
+	ended := make(map[int32]int) // by entity
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
 		if r.Command == nil || t.b.Entities[r.Entity].Deleted {
@@ -60,9 +60,8 @@ func (t *transaction) commands(rows *pgx.Batch) {
 		}
 	}
 	if len(shorten) > 0 {
-		// By the end: one that took long is kept as long as others are, and with it its
-		// answer and its key.
-		// They are sorted once for each entity, not for each row.
+		// Order by the end: a command that took long is kept as long as others, and with it its
+		// answer and its key. The commands are sorted once for each entity, not for each row.
 		rows.Queue(`WITH last AS MATERIALIZED (SELECT n.entity, o.ended, o.id FROM unnest($1::integer[]) AS n (entity), LATERAL
 				(SELECT ended, id FROM command WHERE entity = n.entity AND due IS NULL ORDER BY ended DESC, id DESC LIMIT 1 OFFSET $2) o)
 			DELETE FROM command c USING last WHERE c.entity = last.entity AND c.due IS NULL AND (c.ended, c.id) <= (last.ended, last.id)`, shorten, entity.MaxEndedCommands)

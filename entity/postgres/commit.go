@@ -16,9 +16,9 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// Commit makes a batch durable in one transaction. See [entity.Store]. It is
-// broken off when ctx ends or Options.CommitTimeout has passed; whether it
-// happened is then found out when the batch is tried again.
+// Commit makes a batch durable in one transaction. See [entity.Store]. It is interrupted when ctx
+// ends or Options.CommitTimeout has passed; when the batch is tried again, Commit determines
+// whether the interrupted attempt took effect.
 func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.CommitTimeout)
 	defer cancel()
@@ -48,8 +48,8 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 	w.unsure = nil
 	err := t.run(ctx)
 	if pgdb.Code(err) == pgdb.CodeUniqueViolation && t.copies() {
-		// A reading of that time is there already. Devices that send again, and
-		// people who import something twice, seldom do it once.
+		// There is a reading of that time already. Devices that repeat readings, and people who
+		// import something twice, usually do so more than once.
 		w.merging = mergeAfter
 		err = t.run(ctx)
 	}
@@ -65,11 +65,10 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 	return err
 }
 
-// mergeAfter is how many commits do not try to copy after one could not.
+// mergeAfter is how many commits do not try to copy after a failure to copy.
 const mergeAfter = 16
 
-// happened reports whether the batch is one that was committed without our
-// hearing of it.
+// happened reports whether the batch was committed by an attempt whose result was lost.
 func (w *writer) happened(b *entity.Batch) bool {
 	u := w.unsure
 	return u != nil && u.commits == w.state.commits && u.first == b.First && u.records == len(b.Records)
@@ -97,7 +96,7 @@ func (w *writer) fillIn(ctx context.Context, b *entity.Batch) error {
 	return nil
 }
 
-// lookUp returns the numbers of those entities that exist.
+// lookUp returns the numbers of the entities that exist.
 func (w *writer) lookUp(ctx context.Context, ids []string) (map[string]int32, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -122,21 +121,20 @@ func (w *writer) lookUp(ctx context.Context, ids []string) (map[string]int32, er
 type transaction struct {
 	w     *writer
 	b     *entity.Batch
-	next  state  // what the state will be
+	next  state  // the state after the commit
 	first uint64 // the oldest change that is kept
 
-	nums    []int32          // of the entities of the batch; 0 for one that never was
-	fresh   []int            // places of those that are new
-	keys    map[string]int32 // the new ones
-	targets map[string]int32 // of entities that edges lead to
+	nums    []int32          // of the batch's entities; 0 for one that never existed
+	fresh   []int            // indexes of the new ones
+	keys    map[string]int32 // new ones
+	targets map[string]int32 // of the entities that edges lead to
 	rows    []telemetryRow
 	blob    []byte
 	doomed  bool // there is telemetry of a deleted entity
 }
 
-// prepare finds out all that the transaction needs to know, and changes nothing
-// but the partitions. What is found holds until the transaction: nobody else
-// writes.
+// prepare reads everything that the transaction needs, and changes nothing except the partitions.
+// The result stays valid until the transaction, because nobody else writes.
 func (t *transaction) prepare(ctx context.Context) error {
 	if err := t.entities(ctx); err != nil {
 		return err
@@ -157,7 +155,7 @@ func (t *transaction) prepare(ctx context.Context) error {
 	return t.w.s.cover(ctx, times...)
 }
 
-// entities finds the numbers of the entities, and gives one to those without.
+// entities looks up the numbers of the entities, and assigns one to those without.
 func (t *transaction) entities(ctx context.Context) error {
 	var ids []string
 	for i := range t.b.Entities {
@@ -202,7 +200,7 @@ func (t *transaction) entities(ctx context.Context) error {
 	return nil
 }
 
-// key returns the number of a key, giving it one if it has none.
+// key returns the number of a key, which it assigns if needed.
 func (t *transaction) key(name string) int32 {
 	if num, ok := t.w.keys[name]; ok {
 		return num
@@ -216,15 +214,15 @@ func (t *transaction) key(name string) int32 {
 	return num
 }
 
-// copyFrom is how many rows of telemetry are copied and not merged. For fewer the
-// two more round trips of COPY cost more than it saves.
+// copyFrom is the number of rows from which telemetry is copied, not merged. For fewer, the two
+// additional round trips of COPY cost more than it saves.
 const copyFrom = 64
 
-// copies reports whether the telemetry is copied and not merged.
+// copies reports whether the telemetry is copied, not merged.
 func (t *transaction) copies() bool { return len(t.rows) >= copyFrom && t.w.merging == 0 }
 
-// run does it all: in one round trip, or in three with COPY between the first and
-// the last.
+// run executes the transaction: in one round trip, or in three with COPY between the first and the
+// last.
 func (t *transaction) run(ctx context.Context) (err error) {
 	conn := t.w.Conn
 	defer func() {
@@ -254,7 +252,7 @@ func (t *transaction) run(ctx context.Context) (err error) {
 	return conn.SendBatch(ctx, &rows).Close()
 }
 
-// reckon finds out what the state will be, but for what the log is shortened by.
+// reckon computes the state after the commit, except for the shortening of the log.
 func (t *transaction) reckon() {
 	now := &t.w.state
 	t.first = t.w.s.Info().FirstChange
@@ -267,7 +265,7 @@ func (t *transaction) reckon() {
 	t.next.logBytes = now.logBytes + int64(len(t.blob))
 }
 
-// names writes the entities and keys that are new.
+// names writes the new entities and keys.
 func (t *transaction) names(rows *pgx.Batch) {
 	if len(t.keys) > 0 {
 		names, nums := make([]string, 0, len(t.keys)), make([]int32, 0, len(t.keys))
@@ -319,8 +317,8 @@ func (t *transaction) latest(rows *pgx.Batch) {
 		entities, keys, ts, seq, values.number, values.whole, values.text, values.json, origins)
 }
 
-// generation writes with the first commit which generation begins with it, and forgets
-// those that no cursor can name any more.
+// generation records, with the first commit, the generation that begins with it, and deletes those
+// that no cursor can refer to any more.
 func (t *transaction) generation(rows *pgx.Batch) {
 	if t.w.begun {
 		return
@@ -331,8 +329,8 @@ func (t *transaction) generation(rows *pgx.Batch) {
 	rows.Queue("INSERT INTO generation (first, id) VALUES ($1, $2)", int64(mine.First), mine.ID)
 }
 
-// log writes the changes. When the log is longer than its limit, the oldest commits
-// are dropped until an eighth of it is free again, but never the newest.
+// log writes the changes. When the log exceeds its limit, it drops the oldest commits, but never
+// the newest, until an eighth of the limit is free.
 func (t *transaction) log(rows *pgx.Batch) {
 	rows.Queue("INSERT INTO change (first, n, committed, data) VALUES ($1, $2, $3, $4)", int64(t.b.First), len(t.b.Records), t.b.Committed, t.blob)
 	limit := t.w.s.opts.ChangeLogBytes
@@ -355,8 +353,8 @@ func (t *transaction) log(rows *pgx.Batch) {
 	})
 }
 
-// count writes the state, if it is still what we know. Otherwise it divides by
-// zero, which keeps the COMMIT behind it from happening.
+// count updates the state if it is still the one that the writer knows. Otherwise it divides by
+// zero, which prevents the COMMIT that follows.
 func (t *transaction) count(rows *pgx.Batch) {
 	n := &t.next
 	rows.Queue(`WITH counted AS (
@@ -366,13 +364,13 @@ func (t *transaction) count(rows *pgx.Batch) {
 		t.w.epoch, t.w.state.commits, n.commits, n.lastChange, len(t.blob), n.entities, n.lastEntity, n.lastKey)
 }
 
-// letGo forgets the rows, whose texts are the batch's, and keeps their room.
+// letGo clears the rows, whose texts belong to the batch, and keeps their memory.
 func (t *transaction) letGo() {
 	clear(t.rows)
 	t.w.rows = t.rows[:0]
 }
 
-// adopt makes what was committed what is known.
+// adopt updates what the writer knows after a commit.
 func (t *transaction) adopt() {
 	for i := range t.b.Entities {
 		t.b.Entities[i].Num = int64(t.nums[i])
@@ -386,7 +384,7 @@ func (t *transaction) adopt() {
 	if t.doomed {
 		select {
 		case t.w.s.work <- struct{}{}:
-		default: // it is about to be looked at
+		default: // it will be determined
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const docColumns = "SELECT version, updated, body FROM doc WHERE kind = $1 AND id = $2"
 
-// scanDoc reads one document, or returns ErrNotFound.
+// scanDoc scans a document, or returns ErrNotFound.
 func scanDoc(row pgx.Row, kind, id string) (entity.Doc, error) {
 	d := entity.Doc{Kind: kind, ID: id}
 	err := row.Scan(&d.Version, &d.Updated, &d.Body)
@@ -79,8 +79,8 @@ func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, conditi
 	if err := check(ctx, tx, doc.Kind, doc.ID, condition); err != nil {
 		return err
 	}
-	// One count for all documents: a version is never given twice, not even to
-	// one that was deleted.
+	// All documents share a counter, so that a version is never reused, not even that of a deleted
+	// document.
 	err := tx.QueryRow(ctx, "UPDATE greenroom SET last_doc = last_doc + 1 WHERE epoch = $1 RETURNING last_doc", w.epoch).Scan(&doc.Version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w: restart this one", ErrTakenOver)

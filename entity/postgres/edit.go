@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// attributeKey and relationKey name what an edit sets: of several edits of the
-// same in one batch, only the last is written.
+// attributeKey and relationKey identify what an edit sets: of several edits in a batch, only the
+// last is written.
 type attributeKey struct {
 	entity  int32
 	section entity.Section
@@ -20,7 +20,7 @@ type relationKey struct {
 	kind           string
 }
 
-// origins notes the last sequence of each source of computed readings.
+// origins writes the last sequence of each source of computed readings.
 func (t *transaction) origins(rows *pgx.Batch) {
 	type key struct {
 		entity int32
@@ -46,8 +46,7 @@ func (t *transaction) origins(rows *pgx.Batch) {
 		ON CONFLICT (entity, source) DO UPDATE SET n = greatest(applied.n, excluded.n)`, entities, sources, seqs)
 }
 
-// edits makes the edits of the batch: what is left of each leaf and each edge
-// after all of them.
+// edits writes the edits of the batch: the final state of each leaf and each edge.
 func (t *transaction) edits(rows *pgx.Batch) {
 	attributes := make(map[attributeKey]*entity.Attribute)
 	relations := make(map[relationKey]*entity.RelationEdit)
@@ -123,7 +122,7 @@ func (t *transaction) relations(rows *pgx.Batch, edits map[relationKey]*entity.R
 	}
 }
 
-// headers writes the types and revisions of the entities that were edited.
+// headers writes the types and revisions of edited entities.
 func (t *transaction) headers(rows *pgx.Batch) {
 	var nums []int32
 	var types []pgtype.Text
@@ -140,8 +139,7 @@ func (t *transaction) headers(rows *pgx.Batch) {
 	}
 }
 
-// deletions ends the entities that the batch deletes. Their history is no longer
-// to be found; purge removes it.
+// deletions deletes entities. Their history can no longer be found, and is removed by purge.
 func (t *transaction) deletions(rows *pgx.Batch) {
 	var nums []int32
 	for i := range t.b.Entities {

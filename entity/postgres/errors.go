@@ -9,28 +9,27 @@ import (
 )
 
 var (
-	// ErrInUse says that another server holds the lock of the schema.
+	// ErrInUse is returned if another server holds the lock of the schema.
 	ErrInUse = errors.New("store in use by another server")
 
-	// ErrTakenOver says that another server has opened the schema while this one
-	// was disconnected. What this one knows of it is out of date: it must be
-	// opened again.
+	// ErrTakenOver is returned if another server has opened the schema while this one was
+	// disconnected. What this one knows is out of date: the store must be opened again.
 	ErrTakenOver = errors.New("store taken over by another server")
 
-	// ErrSchema says that the schema cannot be used by this version: a newer
-	// version wrote it, or another program. Nothing was changed.
+	// ErrSchema is returned if this version cannot use the schema, because a newer version or
+	// another program has written it. Nothing was changed.
 	ErrSchema = errors.New("schema not usable by this version")
 
-	// ErrServer says that the PostgreSQL server is too old, or set up in a way in
-	// which it cannot be used.
+	// ErrServer is returned if the PostgreSQL server is too old, or configured in an unsuitable
+	// way.
 	ErrServer = pgdb.ErrServer
 
-	// ErrAddress says that the address of the store is not understood. The text
-	// never has the password in it.
+	// ErrAddress is returned if the address of the store is malformed. The text never contains the
+	// password.
 	ErrAddress = pgdb.ErrAddress
 )
 
-// roomless makes an error that says that the server's disk is full an entity.ErrFull.
+// roomless turns an error about a full disk into an entity.ErrFull.
 func roomless(err error) error {
 	if pgdb.Code(err) == pgdb.CodeDiskFull {
 		return fmt.Errorf("%w: %w", entity.ErrFull, err)

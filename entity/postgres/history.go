@@ -19,8 +19,8 @@ const (
 	within = series + "AND ts >= $3 AND ts < $4 "
 )
 
-// planned makes the server plan a query for its arguments: a plan for any
-// arguments opens and locks all partitions.
+// planned makes the server plan a query for its actual arguments: a generic plan opens and locks
+// all partitions.
 const planned = pgx.QueryExecModeCacheDescribe
 
 // selectRows is up to $7 rows between two places. The times alone say in which partitions.
@@ -280,7 +280,7 @@ func (c *scanner) page(ctx context.Context, id, key string) error {
 	return c.End()
 }
 
-// Origins tells who computed a range of one series. See [entity.Store].
+// Origins returns the origins of the points in a range of one series. See [entity.Store].
 func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, limit int) (list []entity.PointOrigin, err error) {
 	const sql = `SELECT ts, origin FROM (SELECT ts, seq, origin FROM telemetry WHERE ` + within + `AND origin IS NOT NULL
 			UNION ALL SELECT c.ts, c.seq, c.origin FROM (SELECT * FROM computed WHERE ` + within + `) c WHERE NOT EXISTS (

@@ -17,8 +17,8 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// The store looks after its partitions a moment after it was opened, when those
-// who wait for it have come, and from then on every so often.
+// The store maintains its partitions some time after it was opened, to let waiting clients go
+// first, and then periodically.
 const (
 	maintainFirst = time.Minute
 	maintainEvery = 30 * time.Minute
@@ -65,21 +65,19 @@ func (s *Store) maintain() (stop func()) {
 	}
 }
 
-// tidy does what there is to do.
+// tidy does one round of maintenance of the partitions and of deleted entities.
 func (s *Store) tidy(ctx context.Context, now time.Time) error {
 	return errors.Join(s.ahead(ctx, now), s.expire(ctx, now), s.purge(ctx))
 }
 
-// ahead makes the partitions of now and of the time to come, so that no commit has
-// to wait for them.
+// ahead creates the partitions for now and the near future, so that no commit has to wait for them.
 func (s *Store) ahead(ctx context.Context, now time.Time) error {
 	return s.update(ctx, func(ctx context.Context, _ *writer) error {
 		return s.cover(ctx, now.UnixMilli(), now.Add(s.opts.PartitionWidth).UnixMilli())
 	})
 }
 
-// expire drops the partitions of which all has expired, and those of the past that
-// Trim has emptied.
+// expire drops partitions in which everything has expired, and past ones that Trim has emptied.
 func (s *Store) expire(ctx context.Context, now time.Time) error {
 	errs := []error{s.expireBlocks(ctx, now)}
 	if errs[0] != nil {
@@ -186,7 +184,7 @@ func (s *Store) expireSome(ctx context.Context, tx pgx.Tx, num, before int64) (d
 	return damaged, nil
 }
 
-// drop drops a partition. Unless it is old, it must be empty.
+// drop drops a partition, which must be empty unless it is old.
 func (s *Store) drop(ctx context.Context, p span, old bool) error {
 	if !old {
 		if empty, err := s.empty(ctx, p); err != nil || !empty {
@@ -213,10 +211,10 @@ func (s *Store) drop(ctx context.Context, p span, old bool) error {
 	return nil
 }
 
-// dropPartition drops a partition, and does not when it is neither old nor empty.
+// dropPartition drops a partition if it is old or empty.
 func dropPartition(ctx context.Context, tx pgx.Tx, p span, old bool) (dropped bool, err error) {
-	// The table cannot be dropped while somebody reads, and who comes after us
-	// waits for us: rather later than for long.
+	// The table cannot be dropped while somebody is reading, and later readers wait behind the
+	// lock: it is better to try again later than to hold it for long.
 	for _, sql := range []string{
 		"SET LOCAL lock_timeout = '1s'",
 		"LOCK TABLE telemetry IN ACCESS EXCLUSIVE MODE",
@@ -314,8 +312,7 @@ func (s *Store) purgeOne(ctx context.Context, num int32) error {
 	})
 }
 
-// purgeSome removes the oldest rows of one series of an entity, and reports whether
-// there were any.
+// purgeSome removes the oldest rows of one series of an entity, and reports whether there were any.
 func (s *Store) purgeSome(ctx context.Context, num int32, from, to int64) (some bool, err error) {
 	const series = "FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts < $4 "
 	err = pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {

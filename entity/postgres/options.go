@@ -21,26 +21,24 @@ const (
 
 const day = 24 * time.Hour
 
-// Options sets up a store. The zero value is a sane one.
+// Options configures a store. The zero value is usable.
 type Options struct {
-	// Schema is the schema that the store is, made when it does not exist.
-	// Defaults to the search_path of the address, and to DefaultSchema.
+	// Schema is the schema of the store, which is created if it does not exist. The default is the
+	// search_path of the address, or DefaultSchema.
 	Schema string
 
-	// ChangeLogBytes bounds the change log, from which streams resume. When it
-	// is larger the oldest changes are dropped. Defaults to
-	// DefaultChangeLogBytes.
+	// ChangeLogBytes bounds the change log, from which streams resume. Beyond it, the oldest
+	// changes are dropped. The default is DefaultChangeLogBytes.
 	ChangeLogBytes int64
 
-	// ChangeLogAge is the age at which changes are dropped from the log, though never within
-	// that time after Open: whoever resumes needs them then. Defaults to DefaultChangeLogAge;
-	// if it is negative, only ChangeLogBytes bounds the log.
+	// ChangeLogAge is the age at which changes are dropped from the log, but never within that time
+	// after Open, when clients resume. The default is DefaultChangeLogAge; if it is negative, only
+	// ChangeLogBytes bounds the log.
 	ChangeLogAge time.Duration
 
-	// PartitionWidth is how much time one partition of the telemetry covers, in
-	// whole days. It may be changed: partitions that exist stay as they are. One
-	// partition's indexes should fit into memory. Defaults to
-	// DefaultPartitionWidth.
+	// PartitionWidth is how much time a partition of the telemetry covers, in whole days. It may be
+	// changed; existing partitions stay as they are. The indexes of one partition should fit into
+	// memory. The default is DefaultPartitionWidth.
 	PartitionWidth time.Duration
 
 	// Retention is the age at which telemetry expires, whatever it is. A partition
@@ -53,20 +51,19 @@ type Options struct {
 	// DefaultSealAfter; if it is negative, only Compact seals.
 	SealAfter time.Duration
 
-	// Readers is how many queries run at the same time; others wait. Each has a
-	// connection of its own, beside the one that writes. Defaults to the
-	// pool_max_conns of the address, and to DefaultReaders.
+	// Readers is how many queries run concurrently; others wait. Each uses its own connection,
+	// besides the writer's. The default is the pool_max_conns of the address, or DefaultReaders.
 	Readers int
 
-	// LockWait is how long the lock of the schema is waited for: the server may
-	// need a moment to notice that a writer is gone. Defaults to DefaultLockWait.
+	// LockWait bounds the wait for the lock of the schema: the server may need a moment to notice
+	// that a writer is gone. The default is DefaultLockWait.
 	LockWait time.Duration
 
-	// CommitTimeout bounds one try of a commit, QueryTimeout a query. Default to
+	// CommitTimeout bounds one attempt of a commit, and QueryTimeout a query. The defaults are
 	// DefaultCommitTimeout and DefaultQueryTimeout.
 	CommitTimeout, QueryTimeout time.Duration
 
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger logs what an operator should know. The default is slog.Default.
 	Logger *slog.Logger
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// presences writes the presences of the batch as they are after it.
+// presences writes the final presences in the batch.
 func (t *transaction) presences(rows *pgx.Batch) {
 	last := make(map[int32]*entity.Presence)
 	for i := range t.b.Records {
@@ -53,8 +53,7 @@ func (s *Store) Online(ctx context.Context, after string, limit int) (list []ent
 	return list, err
 }
 
-// SaveSeen notes when devices were last heard of, without waiting for the disk. See
-// [entity.Store].
+// SaveSeen stores when devices were last seen, without waiting for the disk. See [entity.Store].
 func (s *Store) SaveSeen(ctx context.Context, list []entity.SeenAt) (err error) {
 	defer failure.In(&err, "save when %d devices were last heard of", len(list))
 	ids, seen := make([]string, 0, len(list)), make([]int64, 0, len(list))

@@ -14,18 +14,17 @@ import (
 
 // Relations returns a page of all edges. See [entity.Store].
 //
-// It goes from entity to entity, some at a time: for one query that joins the
-// tables the server would sort all edges for each page.
+// It proceeds from entity to entity, several at a time: for a single query that joins the tables,
+// the server would sort all edges for each page.
 func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int) (list []entity.Relation, err error) {
 	defer failure.In(&err, "list relations")
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {
-		// A planner that has no statistics yet, after an import say, would rather
-		// read whole tables.
+		// Without statistics, for example after an import, the planner would scan whole tables.
 		if _, err := tx.Exec(ctx, "SET LOCAL enable_seqscan = off"); err != nil {
 			return err
 		}
 		list = nil
-		at := "id >= $1" // there may be more of the entity of the last edge
+		at := "id >= $1" // the entity of the last edge may have more
 		for from, some := after.From, 64; len(list) < limit; some = min(2*some, 4096) {
 			ids, nums, err := sources(ctx, tx, at, from, some)
 			if err != nil || len(nums) == 0 {
@@ -43,8 +42,7 @@ func (s *Store) Relations(ctx context.Context, after entity.Relation, limit int)
 	return list[:min(len(list), limit)], err
 }
 
-// sources returns the numbers of some entities in the order of their ids, and the
-// ids by the numbers.
+// sources returns the numbers of some entities in the order of their ids, and the ids by number.
 func sources(ctx context.Context, tx pgx.Tx, at, from string, limit int) (ids map[int32]string, nums []int32, err error) {
 	rows, err := tx.Query(ctx, "SELECT num, id FROM entity WHERE "+at+" ORDER BY id LIMIT $2", from, limit)
 	if err != nil {
@@ -61,8 +59,8 @@ func sources(ctx context.Context, tx pgx.Tx, at, from string, limit int) (ids ma
 	return ids, nums, err
 }
 
-// edgesOf returns the edges from some entities, in order. OFFSET 0 keeps the
-// planner from joining the tables in another way than one after the other.
+// edgesOf returns the edges from some entities, in order. OFFSET 0 keeps the planner from
+// reordering the joins.
 func edgesOf(ctx context.Context, tx pgx.Tx, ids map[int32]string, nums []int32) ([]entity.Relation, error) {
 	rows, err := tx.Query(ctx, `SELECT r.source, r.type, t.id, r.properties
 		FROM unnest($1::integer[]) AS f (num)

@@ -10,13 +10,13 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// steps are what brings a schema from one version to the next; their number is
-// the version of the schema that this code reads and writes.
+// steps are the statements that upgrade a schema from each version to the next; their number is the
+// version that this code uses.
 //
-// A value is in one of four columns, the others are null: number, whole, text, or
-// json for what is neither (true, false, objects, arrays, and strings with a zero
-// character, which text cannot hold). Names are compared by bytes. origin is the
-// sequence of the source in eight bytes, then its name.
+// A value is in one of four columns, while the others are null: number, whole, text, or json for
+// any other kind (true, false, objects, arrays, and strings with a zero character, which text
+// cannot contain). Names are compared bytewise. origin is the sequence of the source in eight
+// bytes, followed by its name.
 var steps = []string{`
 CREATE TABLE greenroom (
 	one         boolean PRIMARY KEY DEFAULT true CHECK (one),

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// shortenEvery is how often it is looked for old changes.
+	// shortenEvery is the interval at which old changes are dropped.
 	shortenEvery = time.Minute
-	// shortenStep is how many commits the log is shortened by at once.
+	// shortenStep is how many commits are dropped from the log at a time.
 	shortenStep = 1000
 )
 
-// shorten drops the changes that are old, some at a time with commits in between, but never
-// the newest commit. For a while after the store was opened there are none: whoever followed
-// the changes before resumes from the log.
+// shorten drops old changes, some at a time with commits in between, but never the newest commit.
+// It does nothing for a while after the store was opened, because clients that followed the changes
+// before resume from the log.
 func (s *Store) shorten(ctx context.Context, now time.Time) error {
 	if now.Sub(s.opened) < s.opts.ChangeLogAge {
 		return nil
@@ -35,8 +35,8 @@ func (s *Store) shorten(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// shortenSome drops some of the oldest commits of before a time, and reports whether there may
-// be more.
+// shortenSome drops some of the oldest commits from before a time, and reports whether there may be
+// more.
 func (s *Store) shortenSome(ctx context.Context, w *writer, before int64) (more bool, err error) {
 	var n, dropped, bytes int64
 	err = w.transact(ctx, func(tx pgx.Tx) error {

@@ -11,26 +11,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// span is one partition of the telemetry: the times from lo to hi, without hi, in
-// milliseconds since the epoch.
+// span is a partition of the telemetry: the times in [lo, hi), in milliseconds since the epoch.
 type span struct{ lo, hi int64 }
 
-// Where telemetry is sure to be rare a span is a year, and one each holds all that
-// is before and after: a device whose clock is wrong makes a hundred partitions at
-// most.
+// For times with little telemetry a span is a year, and everything before and after these years is
+// in one span each: a device with a wrong clock creates at most a hundred partitions.
 var (
 	firstYear = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastYear  = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// nearWidths is how many widths of a partition from now a time is near enough to
-// get one of that width.
+// nearWidths is within how many widths of now a time is in a partition of the normal width.
 const nearWidths = 10
 
-// monday is where spans begin, so that those of a week begin with it.
+// monday is the origin of spans, so that spans of a week begin on Mondays.
 var monday = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// around returns the span that a time has where there is none yet.
+// around returns the new span for a time that is in none.
 func around(ts int64, now time.Time, width time.Duration) span {
 	w := width.Milliseconds()
 	if distance := ts - now.UnixMilli(); distance > -nearWidths*w && distance < nearWidths*w {
@@ -48,7 +45,7 @@ func around(ts int64, now time.Time, width time.Duration) span {
 	}
 }
 
-// table is the name of the partition. It is made of nothing but the time.
+// table returns the name of the partition, which depends only on the time.
 func (p span) table() string {
 	if p.lo == math.MinInt64 {
 		return "telemetry_before"
@@ -56,11 +53,10 @@ func (p span) table() string {
 	return "telemetry_" + time.UnixMilli(p.lo).UTC().Format("20060102")
 }
 
-// spans are the partitions that there are, in order. They change with
-// Store.writing held only.
+// spans holds the existing partitions, in order. It only changes while Store.writing is held.
 type spans struct {
 	mu   sync.RWMutex
-	list []span // guarded by mu; never changed in place
+	list []span // guarded by mu; never modified in place
 }
 
 func (p *spans) all() []span {
@@ -92,7 +88,7 @@ func (p *spans) load(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// at returns the index of the span that has a time, or where it would be.
+// at returns the index of the span that contains a time, or where it would be.
 func at(list []span, ts int64) (i int, ok bool) {
 	return slices.BinarySearchFunc(list, ts, func(s span, ts int64) int {
 		switch {
@@ -106,8 +102,7 @@ func at(list []span, ts int64) (i int, ok bool) {
 	})
 }
 
-// with returns the list with a span for the time, which is cut to what its
-// neighbors leave.
+// with returns the list with a span for the time, which is clipped by its neighbors.
 func with(list []span, ts int64, now time.Time, width time.Duration) ([]span, span) {
 	i, ok := at(list, ts)
 	if ok {
@@ -123,8 +118,8 @@ func with(list []span, ts int64, now time.Time, width time.Duration) ([]span, sp
 	return slices.Insert(slices.Clone(list), i, s), s
 }
 
-// cover makes the partitions that are missing for the times, in a transaction of
-// its own. REQUIRES: s.writing held.
+// cover creates missing partitions for the times, in a separate transaction. REQUIRES: s.writing
+// held.
 func (s *Store) cover(ctx context.Context, times ...int64) error {
 	list := s.spans.all()
 	var missing []span
@@ -154,8 +149,8 @@ func (s *Store) cover(ctx context.Context, times ...int64) error {
 	return nil
 }
 
-// makePartition makes one partition. A table is made first and attached then,
-// which unlike CREATE TABLE PARTITION OF waits for no reader.
+// makePartition creates a partition. It creates the table first and then attaches it, which unlike
+// CREATE TABLE PARTITION OF waits for no reader.
 func makePartition(ctx context.Context, tx pgx.Tx, p span) error {
 	from, to := fmt.Sprint(p.lo), fmt.Sprint(p.hi)
 	if p.lo == math.MinInt64 {

@@ -15,18 +15,17 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// Store is an [entity.Store] in a schema of a PostgreSQL database. Make it with
-// Open. Its methods are safe for concurrent use.
+// Store is an [entity.Store] in a schema of a PostgreSQL database. Create one with Open. Its
+// methods may be called concurrently.
 type Store struct {
 	opts Options
 	name string // the address without the password
 	cfg  *pgxpool.Config
 
 	pool *pgxpool.Pool
-	long chan struct{} // a place for each query of a history
+	long chan struct{} // a semaphore for history queries
 
-	// writing is held, as a channel so that a context can end the wait, by who
-	// uses w.
+	// writing guards w. It is a channel, so that a context can end the wait for it.
 	writing chan struct{}
 	w       *writer
 
@@ -54,16 +53,14 @@ type Store struct {
 var _ entity.Store = (*Store)(nil)
 
 // Open opens the store at the address, a URL of the form
-// postgres://user:password@host:port/database?sslmode=verify-full, or what else
-// libpq understands; the environment (PGPASSWORD, PGPASSFILE, PGSERVICE and the
-// others) fills in what it does not say. The schema is made where it does not
-// exist.
+// postgres://user:password@host:port/database?sslmode=verify-full, or anything else that libpq
+// accepts; the environment (PGPASSWORD, PGPASSFILE, PGSERVICE and others) supplies what is missing.
+// It creates the schema if that does not exist.
 //
-// It waits for the lock of the schema up to Options.LockWait. It fails with
-// ErrInUse when another server holds it, with ErrSchema, ErrServer or ErrAddress,
-// or with what the connection says.
+// It waits for the lock of the schema up to Options.LockWait. It fails with ErrInUse if another
+// server holds it, with ErrSchema, ErrServer or ErrAddress, or with an error of the connection.
 //
-// Close the store when done; an entity runtime that was given the store does.
+// Close the store when done; an entity runtime closes the store that it was given.
 func Open(ctx context.Context, address string, opts Options) (_ *Store, err error) {
 	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1), sealer: make(chan struct{}, 1), compacting: make(chan struct{}, 1), runRows: runRows}
 	s.opts = opts.withDefaults()
@@ -95,10 +92,10 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	return s, nil
 }
 
-// String returns where the store is, without the password, for logs.
+// String returns the address of the store without the password, for logs.
 func (s *Store) String() string { return s.name }
 
-// Info tells what the store holds. It is safe for concurrent use.
+// Info returns information about the store. It may be called concurrently.
 func (s *Store) Info() entity.StoreInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +110,8 @@ func (s *Store) setInfo(info entity.StoreInfo) {
 	s.info = info
 }
 
-// beginWrite waits for the connection that writes, and sees to it that there is
-// one. end gives it back.
+// beginWrite waits for the writer's connection, and restores it if needed. The caller must call
+// end.
 func (s *Store) beginWrite(ctx context.Context) (w *writer, end func(), err error) {
 	select {
 	case s.writing <- struct{}{}:
@@ -132,7 +129,7 @@ func (s *Store) beginWrite(ctx context.Context) (w *writer, end func(), err erro
 	return s.w, func() { <-s.writing }, nil
 }
 
-// beginLong waits for a place for a query of a history. end gives it back.
+// beginLong waits until a history query may run. The caller must call end.
 func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	select {
 	case s.long <- struct{}{}:
@@ -142,8 +139,7 @@ func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// Close closes the connections, which gives the schema free. A second Close does
-// nothing.
+// Close closes the connections, which releases the schema. A second Close does nothing.
 func (s *Store) Close() error {
 	var errs []error
 	if s.stop != nil {

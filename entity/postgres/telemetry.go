@@ -17,15 +17,14 @@ type telemetryRow struct {
 	entity, key int32
 	order       int // in the batch
 	value       value.Value
-	origin      *entity.Origin // of the batch
+	origin      *entity.Origin // owned by the batch
 }
 
 // telemetryColumns are the columns of the table, in the order of Values.
 var telemetryColumns = []string{"ts", "entity", "key", "number", "whole", "text", "json", "origin", "seq"}
 
-// history makes the rows of the telemetry, one for each entity, key and place: the
-// last of them. They are in the order of the index, so that inserting them walks
-// along it.
+// history creates the rows of the telemetry, for each entity, key and place the last one. They are
+// sorted like the index, so that insertions proceed along it.
 func (t *transaction) history() {
 	n := 0
 	for i := range t.b.Records {
@@ -59,14 +58,14 @@ func (r *telemetryRow) same(o *telemetryRow) bool {
 	return r.entity == o.entity && r.key == o.key && r.ts == o.ts && r.seq == o.seq
 }
 
-// copySource gives the rows to COPY.
+// copySource is the source of a COPY.
 type copySource struct {
-	rows   []telemetryRow // that are left, the first is the present one once Next was called
+	rows   []telemetryRow // the remaining ones; after Next, the first is the current one
 	began  bool
 	values [9]any
 }
 
-// Next goes to the next row.
+// Next advances to the next row.
 func (c *copySource) Next() bool {
 	if c.began {
 		c.rows = c.rows[1:]
@@ -75,8 +74,8 @@ func (c *copySource) Next() bool {
 	return len(c.rows) > 0
 }
 
-// Values returns the present row, in the order of telemetryColumns. A nil is NULL:
-// of the columns of a value all but one are.
+// Values returns the current row, in the order of telemetryColumns. nil means NULL: all but one of
+// the columns of a value are.
 func (c *copySource) Values() ([]any, error) {
 	r := &c.rows[0]
 	c.values = [9]any{r.ts, r.entity, r.key, 8: int64(r.seq)}
@@ -96,10 +95,10 @@ func (c *copySource) Values() ([]any, error) {
 	return c.values[:], nil
 }
 
-// Err returns nil: nothing can go wrong.
+// Err returns nil: a copySource does not fail.
 func (c *copySource) Err() error { return nil }
 
-// merge writes the rows, over those that are there already.
+// merge writes the rows, replacing existing ones.
 func (t *transaction) merge(rows *pgx.Batch) {
 	n := len(t.rows)
 	if n == 0 {

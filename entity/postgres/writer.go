@@ -13,37 +13,36 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// writer is the one connection that writes, with what it knows of the database.
-// It holds the lock of the schema: what is written on it is written by the only
-// one who may. When the connection breaks another one is made, and the lock taken
-// again; if somebody else has had it in between, nothing is written any more.
+// writer is the only connection that writes, with what is known of the database. It holds the lock
+// of the schema, so that nobody else writes. If the connection breaks, it is replaced, and the lock
+// taken again; if another server has held the lock in between, nothing is written any more.
 type writer struct {
 	pgdb.Writer
 	s        *Store
 	identity string // of the store, "" before the first connection
-	epoch    int64  // of the store since we have opened it
+	epoch    int64  // of the store, since it was opened
 	state    state
 	keys     map[string]int32
 
-	// generations has that of the next commit at its end, which begun says is in the
-	// table: it is written with the first commit.
+	// generations ends with that of the next commit. begun reports whether that is in the table: it
+	// is written with the first commit.
 	generations []entity.Generation
 	begun       bool
 
-	// unsure is the commit under way when the connection broke, nil for none.
+	// unsure is the commit that was interrupted when the connection broke, or nil.
 	unsure *attempt
 	// merging is how many commits will merge their telemetry instead of copying it.
 	merging int
-	rows    []telemetryRow // empty; for the next commit
+	rows    []telemetryRow // empty; reused by the next commit
 	ended   changelog.Ended
 }
 
-// state is what the row of the table greenroom says, as it was last committed.
+// state is the last committed row of the table greenroom.
 type state struct {
 	commits, lastChange, logBytes, entities, lastEntity, lastKey int64
 }
 
-// attempt is a commit that may have happened: if so, it has the number commits.
+// attempt is a commit that may have taken effect: if so, the counter is commits.
 type attempt struct {
 	commits int64
 	first   uint64
@@ -52,13 +51,13 @@ type attempt struct {
 
 func newWriter(s *Store) *writer { return &writer{s: s} }
 
-// ready sees to it that there is a connection, with the lock and with what there is. REQUIRES:
+// ready ensures that there is a connection that holds the lock and is up to date. REQUIRES:
 // s.writing held, or nobody else has the store yet.
 func (w *writer) ready(ctx context.Context) error {
 	return w.Ready(ctx, w.s.cfg.ConnConfig, w.s.opts.LockWait, w.s.opts.CommitTimeout, w.begin)
 }
 
-// begin makes a new connection the writer's.
+// begin initializes a new connection of the writer.
 func (w *writer) begin(ctx context.Context) error {
 	if err := pgdb.CheckServer(ctx, w.Conn, w.s.opts.Logger); err != nil {
 		return err
@@ -78,8 +77,7 @@ func (w *writer) begin(ctx context.Context) error {
 	return w.load(ctx)
 }
 
-// lockClass marks the advisory locks of ours ("grnr"), beside the one that the
-// name of the schema gives.
+// lockClass identifies our advisory locks ("grnr"), together with a hash of the schema's name.
 const lockClass = 0x67726e72
 
 // lockKey is what the locks of a schema have in common.
@@ -105,7 +103,7 @@ func (w *writer) lock(ctx context.Context) error {
 	return nil
 }
 
-// holder describes who has the lock.
+// holder describes the holder of the lock.
 func (w *writer) holder(ctx context.Context, key int32) string {
 	var app, from, pid string
 	err := w.Conn.QueryRow(ctx, `SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), 'this machine'), l.pid::text
@@ -118,8 +116,7 @@ func (w *writer) holder(ctx context.Context, key int32) string {
 	return fmt.Sprintf("%q on %s, by the server's process %s", app, from, pid)
 }
 
-// load reads what the writer has to know, and decides what became of the commit
-// that was under way.
+// load reads what the writer must know, and determines whether an interrupted commit took effect.
 func (w *writer) load(ctx context.Context) error {
 	var identity string
 	var epoch, first int64
@@ -173,7 +170,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 	return err
 }
 
-// update calls f with the connection that writes, between two commits.
+// update calls f with the writer's connection, between two commits.
 func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *writer) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.CommitTimeout)
 	defer cancel()

@@ -32,13 +32,13 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 			continue
 		}
 		before, quiet, full = n, 0, true
-		// An error shows in the next commit, if it matters: without a checkpoint
-		// the WAL grows, and that is all.
+		// If an error matters, it will recur in the next commit: without a checkpoint, only the WAL
+		// grows.
 		_ = s.checkpoint()
 	}
 }
 
-// checkpoint copies the WAL, and sees to it that it begins anew when it is long.
+// checkpoint copies the WAL, and restarts it when it is long.
 func (s *Store) checkpoint() error {
 	return s.copies.Make(context.Background(), s.longWAL, s.begin, s.writing.Unlock)
 }

@@ -9,7 +9,7 @@ import (
 
 const hourMS = 3_600_000
 
-// column is what SQLite stores for a value, beside its kind.
+// column returns the form in which SQLite stores a value, besides its kind.
 func column(v value.Value) any {
 	switch v.Kind() {
 	case value.KindFloat:
@@ -26,7 +26,7 @@ func column(v value.Value) any {
 	}
 }
 
-// valueOf is the reverse.
+// valueOf is the inverse of column.
 func valueOf(kind int64, col any) (value.Value, error) {
 	k := value.Kind(kind)
 	switch x := col.(type) {

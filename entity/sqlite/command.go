@@ -13,19 +13,19 @@ import (
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
-// Commands are written to their table with their commit: they come seldom beside readings,
-// and who reads them wants those of one entity by their state.
+// Commands are written to their table at commit: they are rare compared with readings, and queries
+// select those of an entity by state.
 
-// lastOf is the place of the last record of a command in a batch.
+// lastOf identifies a command of an entity in a batch.
 type lastOf struct {
 	entity int
 	id     string
 }
 
-// commands writes the commands of the batch as they are after it.
+// commands writes the final states of the commands in the batch.
 func (t *transaction) commands() error {
 	var last map[lastOf]int
-	ended := make(map[int]int) // how many, by entity
+	ended := make(map[int]int) // by entity
 	for i := range t.b.Records {
 		r := &t.b.Records[i]
 		if r.Command == nil || t.b.Entities[r.Entity].Deleted {
@@ -71,7 +71,7 @@ func (t *transaction) commands() error {
 		if !t.w.ended.Due(t.w.nums[place], n) {
 			continue
 		}
-		// By the end: one that took long is kept as long as others are, and with it its
+		// Order by the end: a command that took long is kept as long as others, and with it its
 		// answer and its key.
 		if _, err := t.query(`DELETE FROM command WHERE entity = ?1 AND due IS NULL AND (ended, id) <=
 			(SELECT ended, id FROM command WHERE entity = ?1 AND due IS NULL ORDER BY ended DESC, id DESC LIMIT 1 OFFSET ?2)`,

@@ -12,15 +12,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
-// update runs f in a transaction of its own on the connection that writes,
-// between two commits.
+// update runs f in a separate transaction on the writer's connection, between two commits.
 func (s *Store) update(ctx context.Context, f func(tx *sql.Tx) error) error {
 	s.begin()
 	defer s.writing.Unlock()
 	return s.updateLocked(ctx, f)
 }
 
-// updateLocked is update. REQUIRES: s.writing held.
+// updateLocked is like update. REQUIRES: s.writing held.
 func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -38,8 +37,8 @@ func (s *Store) updateLocked(ctx context.Context, f func(tx *sql.Tx) error) erro
 			return errors.Join(err, tx.Rollback())
 		}
 		if err = tx.Commit(); err != nil {
-			// A COMMIT that failed may have left the transaction open, which the package sql
-			// takes for ended.
+			// A COMMIT that failed may have left the transaction open, although package sql
+			// considers it ended.
 			_, _ = s.w.Conn.ExecContext(ctx, "ROLLBACK")
 		}
 		return err
@@ -80,8 +79,8 @@ func check(ctx context.Context, tx *sql.Tx, kind, id, condition string) error {
 	return document.Check(kind, id, condition, old, err)
 }
 
-// nextVersion returns a version that no document has had: the time, or one more
-// than the last one where the clock has not gone on.
+// nextVersion returns a version that no document has had: the time, or the last version plus one if
+// the clock has not advanced.
 func nextVersion(ctx context.Context, tx *sql.Tx, now int64) (version int64, err error) {
 	err = tx.QueryRowContext(ctx, `INSERT INTO meta (name, value) VALUES ('doc_version', CAST(?1 AS TEXT))
 		ON CONFLICT (name) DO UPDATE SET value = CAST(max(?1, CAST(value AS INTEGER) + 1) AS TEXT)
@@ -129,9 +128,9 @@ func (s *Store) DeleteDoc(ctx context.Context, kind, id, cond string) (err error
 
 // Trim removes the oldest points of one series. See [entity.Store].
 //
-// What is to be removed may still be in the log only; or in the tables as well, and come
-// back from the log after a crash. Then all that is committed is moved first: the most of
-// it beside the commits.
+// Points to remove may be only in the log; or they may be in the tables too, and return from the
+// log after a crash. In these cases Trim first moves everything that is committed to the tables,
+// mostly concurrently with commits.
 func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit int) (n int, err error) {
 	defer failure.In(&err, "trim the history of %q key %q", id, key)
 	if err := s.settle(before); err != nil {

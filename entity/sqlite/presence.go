@@ -11,8 +11,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
-// presences writes the presences of the batch as they are after it, at once: they change
-// seldom beside readings, and who is online is found by them.
+// presences writes the final presences in the batch, at commit: they change rarely compared with
+// readings, and Online depends on them.
 func (t *transaction) presences() error {
 	var last map[int]*entity.Presence
 	for i := range t.b.Records {
@@ -56,7 +56,7 @@ func (s *Store) Online(ctx context.Context, after string, limit int) (_ []entity
 	}, after, limit)
 }
 
-// SaveSeen notes when devices were last heard of, without a sync. See [entity.Store].
+// SaveSeen stores when devices were last seen, without a sync. See [entity.Store].
 func (s *Store) SaveSeen(ctx context.Context, list []entity.SeenAt) (err error) {
 	defer failure.In(&err, "save when %d devices were last heard of", len(list))
 	if err := context.Cause(ctx); err != nil {

@@ -11,14 +11,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// withRoom runs f, which is one transaction. Where the disk has no room for it, f runs once
-// more after a checkpoint: once all of the WAL is in the database, a transaction begins it
-// anew and needs no room.
-// REQUIRES: s.writing held.
+// withRoom runs f, which is one transaction. If the disk is full, it makes a checkpoint and runs f
+// again: once all of the WAL is in the database, a transaction reuses the WAL from its start, and
+// needs no space. REQUIRES: s.writing held.
 func (s *Store) withRoom(f func() error) error {
 	err := f()
 	if isFull(err) && s.copies != nil { // nil while the store is being opened
-		_, _ = s.copies.Copy(context.Background()) // f says whether that was enough
+		_, _ = s.copies.Copy(context.Background()) // f fails again if that was not enough
 		err = f()
 	}
 	if isFull(err) {
@@ -27,7 +26,7 @@ func (s *Store) withRoom(f func() error) error {
 	return err
 }
 
-// isFull reports whether there is no room on the disk.
+// isFull reports whether an error means that the disk is full.
 func isFull(err error) bool {
 	failed, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (failed.Code()&0xff == sqlite3.SQLITE_FULL || failed.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)

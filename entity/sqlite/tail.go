@@ -14,36 +14,35 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// The tail: what is durable in the change log and not yet in its tables.
+// The tail: what is durable in the change log, and not yet in the tables.
 //
-// The rows of a reading, and of an edit of attributes, belong to as many places of the tables as it has keys, and
-// each place is a page. A commit that wrote them there would write, and sync, a page
-// for nearly each value. So a commit writes the change log alone, which has the whole
-// reading or edit in a few bytes at its end, and keeps the rows in memory. They are moved into
-// the tables later, many of a place at once, and without a sync of their own: after a
-// loss of power the change log has them still (flush.go).
+// The rows of a reading, or of an edit of attributes, belong to as many places of the tables as it
+// has keys, and each place is a page. A commit that wrote them there would write, and sync, a page
+// for nearly each value. A commit therefore writes only the change log, which contains the whole
+// reading or edit in a few bytes at its end, and keeps the rows in memory. They are moved to the
+// tables later, many of a page at a time and without a separate sync: after a loss of power, the
+// change log still has them (flush.go).
 //
-// Everything that reads the tables must add what the tail has. It takes that first,
-// and reads the tables then: a row that is moved in between is found twice, and not
-// missed. The rows of an edit come with its revision, and who reads them makes sure that
-// none were moved meanwhile (Store.consistently): a mixture of two revisions would be
-// found otherwise.
+// Everything that reads the tables must add the rows of the tail. It must read the tail first and
+// then the tables: a row that is moved in between is then found twice, but not missed. Since the
+// rows of an edit come with its revision, their readers must also ensure that none were moved
+// meanwhile (Store.consistently), or they might see a mixture of two revisions.
 type tail struct {
 	mu       sync.RWMutex
-	entities map[string]*tailEntity // by id; changed by the holder of Store.writing only, guarded by mu
+	entities map[string]*tailEntity // by id; guarded by mu, and changed only while Store.writing is held
 
-	// What follows belongs to the holder of Store.writing.
+	// The fields up to moves are guarded by Store.writing.
 	bytes int64
 	edits int       // rows of edits
-	since time.Time // of the oldest commit that is in the log only
+	since time.Time // when the oldest commit that is only in the log was made
 
-	// flushed is a change that is in the tables with all before it. Of later ones oldest
-	// is the least ts of a value and logged their size in the log; the others are the
-	// same of those that came after the round began.
+	// All changes up to flushed are in the tables. Of the later ones, oldest is the least ts of a
+	// value, and logged is their size in the log. oldestNew and loggedNew are the same for those
+	// that came after the round began.
 	flushed           uint64
 	oldest, oldestNew int64
 	logged, loggedNew int64
-	round             *round // nil when none is under way
+	round             *round // nil if none is in progress
 	sortFrom          int    // sortFrom, but for tests
 
 	moves atomic.Uint64 // how many slices with rows of edits have begun
@@ -61,19 +60,19 @@ type tailEntity struct {
 	sorted uint64
 }
 
-// tailRow is one value of a reading, or one leaf of an edit, which has a section. Of an
-// edit that changes no leaf there is a row without a key, for its revision.
+// tailRow is a value of a reading, or a leaf of an edit, which has a section. An edit that changes
+// no leaf has a row without a key, for its revision.
 type tailRow struct {
 	key     *name
 	source  *name // nil for a reading of a device
 	ts      int64
 	seq     uint64 // of the reading, or the revision of the edit
-	n       uint64 // the source's own sequence
+	n       uint64 // the source's own sequence number
 	change  uint64
 	edit    bool
 	arrived bool // see entity.Reading
 	section entity.Section
-	value   value.Value // the zero Value of an edit removes the leaf
+	value   value.Value // in an edit, the zero Value removes the leaf
 }
 
 // name is a row of the table key.
@@ -82,9 +81,8 @@ type name struct {
 	text string
 }
 
-// names has the names of the table key for readers. One that is not committed may stand
-// for another one later: whoever finds a number in a row that is committed finds its
-// name here.
+// names holds the names in the table key, for readers. A name that is not committed may be
+// replaced; but the name for any number in a committed row is here.
 type names struct {
 	computed  atomic.Bool // some are sources of computed readings
 	commanded atomic.Bool // there have been commands
@@ -106,19 +104,19 @@ func (n *names) set(k *name) {
 	n.byNum[k.num] = k.text
 }
 
-// round is one pass over what the tail had when it began.
+// round is one pass over what was in the tail when it began.
 type round struct {
-	left  []*tailEntity // by num
+	left  []*tailEntity // sorted by num
 	upTo  uint64        // the last change at the beginning
-	parts []part        // a buffer
+	parts []part        // reused by each slice
 }
 
-// tailRowBytes is about what a row occupies, without its text.
+// tailRowBytes is the approximate memory of a row, without its text.
 const tailRowBytes = 100
 
 func (r *tailRow) bytes() int64 { return int64(tailRowBytes + len(r.value.Text())) }
 
-// place is where the row is in the history.
+// place returns the place of the row in the history.
 func (r *tailRow) place() entity.Place {
 	if r.arrived {
 		return entity.Place{TS: r.ts, Seq: r.seq}
@@ -126,15 +124,14 @@ func (r *tailRow) place() entity.Place {
 	return entity.Place{TS: r.ts}
 }
 
-// newer reports whether a row is to be the latest rather than another one.
+// newer reports whether a row takes precedence over the latest value with ts and seq.
 func (r *tailRow) newer(ts int64, seq uint64) bool { return r.ts > ts || r.ts == ts && r.seq >= seq }
 
 func newTail() *tail {
 	return &tail{sortFrom: sortFrom, entities: make(map[string]*tailEntity), oldest: math.MaxInt64, oldestNew: math.MaxInt64}
 }
 
-// add appends rows of an entity. The rows are the tail's from now on. REQUIRES: mu
-// and Store.writing held.
+// add appends rows of an entity, and takes ownership of them. REQUIRES: mu and Store.writing held.
 func (t *tail) add(id string, num int64, rows ...tailRow) {
 	e := t.entities[id]
 	if e == nil {
@@ -152,8 +149,8 @@ func (t *tail) add(id string, num int64, rows ...tailRow) {
 	}
 }
 
-// drop forgets the first n rows of an entity, which are in the tables, or all of an
-// entity that is deleted. REQUIRES: mu and Store.writing held.
+// drop removes the first n rows of an entity, because they are in the tables or the entity is
+// deleted. REQUIRES: mu and Store.writing held.
 func (t *tail) drop(e *tailEntity, n int) {
 	for i := range e.rows[:n] {
 		t.bytes -= e.rows[i].bytes()
@@ -218,8 +215,8 @@ func (n *name) order() int64 {
 	return n.num
 }
 
-// newest returns what is latest in the tail of an entity, once for each key, and the
-// rows of its edits in their order.
+// newest returns the latest row of each key of an entity in the tail, and the rows of its edits in
+// their order.
 func (t *tail) newest(id string, num int64) (latest, edits []tailRow) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -242,8 +239,8 @@ func (t *tail) newest(id string, num int64) (latest, edits []tailRow) {
 	return latest, edits
 }
 
-// series returns the rows of a key of an entity with from <= place < to, ordered by
-// place, the last one of each.
+// series returns the rows of a key of an entity with from <= place < to, sorted by place, for each
+// place the last one.
 func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
 	var list []tailRow
 	t.mu.RLock()
@@ -265,7 +262,7 @@ func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
 	return kept
 }
 
-// points is series as points.
+// points is like series, and returns points.
 func (t *tail) points(id, key string, from, to entity.Place) []entity.Point {
 	rows := t.series(id, key, from, to)
 	points := make([]entity.Point, len(rows))
@@ -275,7 +272,7 @@ func (t *tail) points(id, key string, from, to entity.Place) []entity.Point {
 	return points
 }
 
-// overlay makes latest, ordered by key, what it is with the rows of the tail.
+// overlay applies rows of the tail to the latest values, which are sorted by key.
 func overlay(e *entity.Stored, rows []tailRow) {
 	for i := range rows {
 		r := &rows[i]
@@ -293,8 +290,7 @@ func overlay(e *entity.Stored, rows []tailRow) {
 	}
 }
 
-// overlayEdits makes the attributes, ordered by section and path, what they are with the
-// rows of the tail.
+// overlayEdits applies rows of the tail to the attributes, which are sorted by section and path.
 func overlayEdits(e *entity.Stored, rows []tailRow) {
 	for i := range rows {
 		r := &rows[i]

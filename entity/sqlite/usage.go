@@ -14,7 +14,7 @@ import (
 )
 
 // ReadUsage reads the usage of the store in a directory, which a server may be using. It reads all
-// rows of the history. Readings of the last seconds may be in the change log only. It fails with
+// rows of the history. Readings of the last seconds may be only in the change log. It fails with
 // ErrSchema for a store of another version.
 func ReadUsage(ctx context.Context, dir string) (u entity.Usage, err error) {
 	path, err := filepath.Abs(filepath.Join(dir, databaseName))
@@ -86,7 +86,7 @@ func readUsage(ctx context.Context, conn *sql.Conn, u *entity.Usage) (err error)
 	return err
 }
 
-// parts sums up what rows and blocks have.
+// parts sums up the usage of rows and blocks.
 func parts(ctx context.Context, conn *sql.Conn, name, by string) (list []entity.PartUsage, err error) {
 	rows, err := conn.QueryContext(ctx, name+`, sum(p.open) + sum(p.sealed), sum(p.sealed), sum(p.bytes) FROM (
 			SELECT entity, key, count(*) AS open, 0 AS sealed, 0 AS bytes FROM telemetry GROUP BY entity, key
