@@ -56,7 +56,7 @@ func testActor(v *visit) {
 
 	gone := v.open("/#/actors/no/such", 1280, 800, "light")
 	gone.setOffline(true) // the browser itself reports the 404 that is tested here
-	gone.wait("the news that there is no such actor", `document.querySelector('.problem')?.textContent.includes('No actor lives at /no/such')`)
+	gone.wait("the news that there is no such actor", `document.querySelector('.problem')?.textContent.includes('There is no actor at /no/such')`)
 	gone.requireFits()
 	gone.requireQuiet()
 }

@@ -5,7 +5,7 @@ import "github.com/chromedp/chromedp"
 func testAlarms(v *visit) {
 	api := v.url + "/v1/"
 	p := v.open("/#/alarms", 1280, 900, "light")
-	p.wait("the form of a rule", `document.querySelector('.alarm-rule') && /No alarm is open/.test(document.querySelector('main').textContent)`)
+	p.wait("the form of a rule", `document.querySelector('.alarm-rule') && /No open alarms/.test(document.querySelector('main').textContent)`)
 	const field = `.alarm-rule label:nth-child(`
 	p.do("write a rule", typeInto(field+"1) input", "overheating"), typeInto(field+"2) input", "heat > 80"), typeInto(field+"3) input", "heat < 70"), typeInto(field+"7) input", "The boiler is too hot."),
 		chromedp.Click(`.alarm-rule button[type=submit]`))

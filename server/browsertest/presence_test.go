@@ -15,7 +15,7 @@ func testPresence(v *visit) {
 	put(v.t, api+"entities/brief-1", "application/json", `{"type":"Brief"}`)
 	p := v.open("/#/e/brief-1", 1280, 900, "light")
 	const text = `document.querySelector('.facts .presence')?.textContent`
-	p.wait("a device that was never heard of", text+` === 'never heard of'`)
+	p.wait("a device that was never heard of", text+` === 'never seen'`)
 	quiet := speak(p, "brief-1")
 	p.wait("it to be online", `/^online since /.test(`+text+`)`)
 	p.requireFits()

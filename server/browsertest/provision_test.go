@@ -44,7 +44,7 @@ func (g *guarded) testClaims() {
 	}
 	g.ask("POST", "/api/v1/"+device+"/telemetry", `{"open":false}`, http.StatusOK)
 	p := g.open("/#/access/claims", 1280, 900, "light")
-	p.wait("that there is nothing to claim", `/No device offers itself/.test(document.querySelector('main').textContent) && /Nothing is claimed/.test(document.querySelector('main').textContent)`)
+	p.wait("that there is nothing to claim", `/No device can be claimed/.test(document.querySelector('main').textContent) && /No claimed device/.test(document.querySelector('main').textContent)`)
 	offer(device)
 	p.wait("the offer", `/lock-1(1 h|2 h)/.test(document.querySelector('.offers-listed tbody')?.textContent)`)
 	p.setOffline(true) // the browser reports the 404

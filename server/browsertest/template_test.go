@@ -25,7 +25,7 @@ func testTemplates(v *visit, mqtt string) {
 	const outcome = `document.querySelector('.outcome')?.textContent`
 	p.wait("what was refused", `[...document.querySelectorAll('.templates .picks button')].some((b) => b.textContent === 'greenhouse/bed-3/climate')`)
 	p.do("pick it", chromedp.Click(`.templates .picks button`))
-	p.wait("a template to begin with, tried on it", `/A reading of bed-3 at its arrival/.test(`+outcome+`) && /"rh":60/.test(`+outcome+`.replaceAll(/\s/g, ''))`)
+	p.wait("a template to begin with, tried on it", `/A reading of bed-3 at the time of arrival/.test(`+outcome+`) && /"rh":60/.test(`+outcome+`.replaceAll(/\s/g, ''))`)
 	evaluate[bool](p, `(() => {
 		const field = document.querySelector('.template-editor textarea');
 		field.value = '{"topic":"greenhouse/{id}/climate","values":{"temperature":"air.t / 10","humidity":"air.rh"';

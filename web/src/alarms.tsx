@@ -23,8 +23,8 @@ export function alarmNote(alarm: Alarm): string {
 const causes: Record<string, string> = {
   operator: "cleared by hand",
   withdrawn: "withdrawn by a late reading",
-  rule: "its rule has changed",
-  scope: "its rule does not concern the entity any more",
+  rule: "its rule changed",
+  scope: "its rule no longer applies to the entity",
   entity: "its entity was deleted",
 };
 

@@ -69,7 +69,7 @@ function Header() {
   return (
     <header class="top">
       <a class="skip" href="#main" onClick={skipToMain}>
-        Skip to the content
+        Skip to content
       </a>
       <a class="brand" href="#/" aria-label="Greenroom">
         <Logo />
@@ -132,7 +132,7 @@ function Banner() {
         )}
       </p>
       <span class="banner-wait" aria-hidden="true">
-        {lost && (wait > 0 ? `Next try in ${formatDuration(wait * 1000)}` : "Trying …")}
+        {lost && (wait > 0 ? `Retrying in ${formatDuration(wait * 1000)}` : "Retrying …")}
       </span>
       <button type="button" onClick={retry}>
         Retry now

@@ -90,7 +90,7 @@ function SendForm({ id, type, onSent }: { id: string; type: string | undefined; 
         </datalist>
       </label>
       <label class="command-request-field">
-        <span>Request, in JSON</span>
+        <span>Request (JSON)</span>
         <input type="text" spellcheck={false} placeholder="none" value={request.value} onInput={(e) => (request.value = e.currentTarget.value)} />
       </label>
       <button type="submit" disabled={name.value === "" || sending.value}>
@@ -131,7 +131,7 @@ export function Commands({ id, type }: { id: string; type: string | undefined })
           {problem.value}
         </p>
       )}
-      {value && value.commands.length === 0 && <p class="hint">None was sent.</p>}
+      {value && value.commands.length === 0 && <p class="hint">No commands yet.</p>}
       {value && value.commands.length > 0 && (
         <table class="letters">
           <thead>

@@ -70,7 +70,7 @@ export function templateConventions(templates: readonly Template[], ready: reado
         template: each,
         topic: (entity) => topic(entity) ?? "",
         message: known?.payload ?? templateMessage(each.template),
-        problem: (entity) => (topic(entity) === null ? `The template has entities like ${each.template.entity ?? "{id}"}, without / + or #.` : ""),
+        problem: (entity) => (topic(entity) === null ? `The id must match ${each.template.entity ?? "{id}"}, without / + or #.` : ""),
         filter: ownFilter,
         commands: () => [],
       };

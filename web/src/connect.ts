@@ -108,7 +108,7 @@ export function post(place: Place, path: string, token: string, message: string)
 
 /** Why no entity can have an id; empty where one can. */
 export function idProblem(id: string): string {
-  return /[/+#]/.test(id) ? "An id must have none of / + #." : "";
+  return /[/+#]/.test(id) ? "The id must not contain / + or #." : "";
 }
 
 const none = (): string => "";
@@ -118,7 +118,7 @@ export const conventions: readonly Convention[] = [
   {
     id: "native",
     name: "Greenroom's own topics",
-    about: "JSON over MQTT or HTTP, for firmware of your own",
+    about: "JSON over MQTT or HTTP, for your own firmware",
     problem: none,
     filter: ownFilter,
     commands: (device, place) => [
@@ -131,7 +131,7 @@ export const conventions: readonly Convention[] = [
     id: "thingsboard",
     name: "ThingsBoard",
     about: "devices and SDKs made for ThingsBoard",
-    problem: (entity) => (principalName(entity) === entity ? "" : "Its device is who has the token, so the id must be a name: letters of ASCII, digits and . _ - : @."),
+    problem: (entity) => (principalName(entity) === entity ? "" : "The token identifies the device, so the id must be a valid name: ASCII letters, digits and . _ - : @."),
     filter: ownFilter,
     commands: (device, place) => {
       const user = device.token === "" ? device.entity : device.token;
@@ -175,15 +175,15 @@ export const conventions: readonly Convention[] = [
   {
     id: "homie",
     name: "Homie 5",
-    about: "devices and controllers of the Homie convention; commands reach a device that says that it is ready",
-    problem: (entity) => (/^[a-z0-9-]+$/.test(entity) ? "" : "An id must have the letters a to z, digits and - only."),
+    about: "devices and controllers of the Homie convention; commands are sent to devices that are ready",
+    problem: (entity) => (/^[a-z0-9-]+$/.test(entity) ? "" : "The id must contain only a to z, digits and -."),
     filter: ownFilter,
     commands: (device, place) => [{ label: "MQTT", text: publish(place, login(device), `homie/5/${device.entity}/sensor/temperature`, "21.5") }],
   },
   {
     id: "sparkplug",
     name: "Sparkplug B",
-    about: "edge nodes of plants; the command sends a birth certificate",
+    about: "edge nodes; the command sends a birth certificate",
     problem: (entity) => (/^[^|]+\|[^|]+$/.test(entity) ? "" : "An edge node is the entity group|edge, as in plant|line-1."),
     filter: (entity) => `id = ${JSON.stringify(entity)} or id prefix ${JSON.stringify(`${entity}|`)}`,
     commands: (device, place) => {

@@ -18,7 +18,7 @@ function moment(ms: number | undefined): string {
 
 function List({ principals, onError }: { principals: readonly Principal[]; onError: (text: string) => void }) {
   const revoke = async (name: string): Promise<void> => {
-    if (!confirm(`Revoke ${name}? What it has open ends at once.`)) return;
+    if (!confirm(`Revoke ${name}? Its connections and sessions end at once.`)) return;
     try {
       await api.revoke(name);
       onError("");
@@ -32,8 +32,8 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
         <thead>
           <tr>
             <th scope="col">Name</th>
-            <th scope="col">May</th>
-            <th scope="col">Logs in by</th>
+            <th scope="col">Permissions</th>
+            <th scope="col">Credential</th>
             <th scope="col">Last used</th>
             <th scope="col">Expires</th>
             <th scope="col">
@@ -97,11 +97,11 @@ function Create() {
         </select>
       </label>
       <label>
-        <span>Only entities that match</span>
+        <span>Entities (filter)</span>
         <input
           type="text"
           spellcheck={false}
-          placeholder={role.value === "device" ? "the entity of its name" : "all"}
+          placeholder={role.value === "device" ? "the entity with its name" : "all"}
           value={filter.value}
           onInput={(e) => (filter.value = e.currentTarget.value)}
         />
@@ -112,7 +112,7 @@ function Create() {
       <p role="alert">{error.value}</p>
       {token.value !== "" && (
         <p role="status">
-          The token, which is shown only now: <code>{token.value}</code>
+          The token, which is shown only once: <code>{token.value}</code>
         </p>
       )}
     </form>
@@ -122,14 +122,14 @@ function Create() {
 function Log({ entries }: { entries: Audit["entries"] }) {
   return (
     <section class="card" aria-label="Audit log">
-      <h2>Who changed what</h2>
+      <h2>Audit log</h2>
       <table class="listed">
         <thead>
           <tr>
             <th scope="col">When</th>
             <th scope="col">Who</th>
             <th scope="col">From</th>
-            <th scope="col">Did</th>
+            <th scope="col">Action</th>
             <th scope="col">To</th>
           </tr>
         </thead>
@@ -137,7 +137,7 @@ function Log({ entries }: { entries: Audit["entries"] }) {
           {entries.map((entry) => (
             <tr key={entry.seq}>
               <td>{formatTime(entry.ts)}</td>
-              <td>{entry.who || "nobody had to log in"}</td>
+              <td>{entry.who || "no login required"}</td>
               <td>{entry.from}</td>
               <td>{entry.action}</td>
               <td>{entry.what}</td>
@@ -158,7 +158,7 @@ export function AccessPage() {
       <AccessNav current="access" />
       {caller.value?.guarded === false && (
         <p class="note">
-          Nobody has to log in. From the first token on everybody must, so the first must be that of an admin: keep it, and log in with it.
+          No login is required yet. Once there is a token, everybody must log in, so the first token must be an admin’s: keep it, and log in with it.
         </p>
       )}
       <p role="alert">{error.value || list.error}</p>

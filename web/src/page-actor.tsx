@@ -83,7 +83,7 @@ function Mailbox({ detail }: { detail: ActorDetail }) {
         <span class="panel-range">{formatCount(detail.actor.mailbox)} waiting</span>
       </header>
       {detail.mail.length === 0 ? (
-        <p class="hint">Empty: nothing waits.</p>
+        <p class="hint">Empty: no message is waiting.</p>
       ) : (
         <table class="reasons">
           <thead class="visually-hidden">
@@ -129,7 +129,7 @@ function Failure({ failure }: { failure: ActorFailure }) {
       <p class="failure-text">{failure.error}</p>
       {failure.stack && (
         <details class="json">
-          <summary>Stack of the panic</summary>
+          <summary>Stack trace</summary>
           <pre>{failure.stack}</pre>
         </details>
       )}
@@ -145,7 +145,7 @@ function Failures({ detail }: { detail: ActorDetail }) {
         <span class="panel-range">{detail.failures.length > 0 ? `the last ${detail.failures.length}` : ""}</span>
       </header>
       {detail.failures.length === 0 ? (
-        <p class="hint">None since this actor was started.</p>
+        <p class="hint">None since the actor started.</p>
       ) : (
         <ol>
           {detail.failures.map((failure, i) => (
@@ -164,7 +164,7 @@ function isObject(view: Json | undefined): view is { [key: string]: Json } {
 /** What the actor shows of its state. */
 function State({ detail }: { detail: ActorDetail }) {
   const { view } = detail;
-  const hint = detail.busy ? "Not known while the actor is busy." : (detail.view_problem ?? "This actor does not show its state: it has no Inspect method.");
+  const hint = detail.busy ? "Unknown while the actor is busy." : (detail.view_problem ?? "This actor does not show its state: it has no Inspect method.");
   return (
     <section class="panel view" aria-label="State">
       <header>
@@ -193,7 +193,7 @@ function Timers({ detail }: { detail: ActorDetail }) {
         <h2>Timers</h2>
       </header>
       {detail.timers.length === 0 ? (
-        <p class="hint">{detail.busy ? "Not known while the actor is busy." : "None are set."}</p>
+        <p class="hint">{detail.busy ? "Unknown while the actor is busy." : "No timers."}</p>
       ) : (
         <table>
           <thead>
@@ -259,7 +259,7 @@ function Bonds({ view, detail }: { view: ActorView; detail: ActorDetail }) {
             </a>
           )}
         </Fact>
-        <Fact name="Watches">{detail.watches.length > 0 ? <PIDs pids={detail.watches} /> : detail.busy ? "not known while busy" : "nobody"}</Fact>
+        <Fact name="Watches">{detail.watches.length > 0 ? <PIDs pids={detail.watches} /> : detail.busy ? "unknown while busy" : "none"}</Fact>
         <Fact name="Watched">{detail.watchers === 0 ? "by nobody" : `by ${formatCount(detail.watchers)}`}</Fact>
         <Fact name="Linked to">{detail.links.length > 0 ? <PIDs pids={detail.links} /> : "nobody"}</Fact>
       </dl>
@@ -331,7 +331,7 @@ export function ActorPage({ route }: { route: ActorRoute }) {
       <Title route={route} detail={detail} />
       {problem && (
         <div class="problem" role="alert">
-          {problem.gone ? `No actor lives at ${route.path}.${waiting}${detail ? " What you see is its last state." : ""}` : problem.text}
+          {problem.gone ? `There is no actor at ${route.path}.${waiting}${detail ? " What you see is its last state." : ""}` : problem.text}
         </div>
       )}
       {detail ? (

@@ -159,7 +159,7 @@ function Tree({ view }: { view: ActorTreeView }) {
       <footer>
         <span role="status">
           {searching ? `${rows.filter((row) => row.match).length} found` : `${rows.length} shown`}
-          {searching && view.partial.value ? "; the largest branches were searched in part" : ""}
+          {searching && view.partial.value ? "; large branches were searched only in part" : ""}
         </span>
       </footer>
     </section>
@@ -231,7 +231,7 @@ function DeadLetters({ info }: { info: System }) {
         <span class="panel-range">{formatCount(total)} in all</span>
       </header>
       {total === 0 ? (
-        <p class="hint">None: every message found its actor.</p>
+        <p class="hint">None: every message reached its actor.</p>
       ) : (
         <>
           <Reasons info={info} />

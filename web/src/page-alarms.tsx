@@ -43,7 +43,7 @@ function List({ route }: { route: AlarmsRoute }) {
               cursors.value = [];
             }}
           >
-            <option value="">every severity</option>
+            <option value="">all severities</option>
             {severities.map((each) => (
               <option key={each}>{each}</option>
             ))}
@@ -55,7 +55,7 @@ function List({ route }: { route: AlarmsRoute }) {
           {problem.value || error}
         </p>
       )}
-      {value && value.alarms.length === 0 && <p class="hint">{route.state === "raised" ? "No alarm is open." : "There are none."}</p>}
+      {value && value.alarms.length === 0 && <p class="hint">{route.state === "raised" ? "No open alarms." : "No alarms."}</p>}
       {value && value.alarms.length > 0 && (
         <AlarmTable
           alarms={value.alarms}
@@ -93,7 +93,7 @@ export function concerns(rule: Pick<AlarmRule, "type" | "entity" | "where">): st
 
 function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit: (rule: AlarmRule) => void; onDone: (problem: string) => void }) {
   const remove = async (rule: AlarmRule): Promise<void> => {
-    if (!confirm(`Delete the rule ${rule.name}? Its open alarms clear.`)) return;
+    if (!confirm(`Delete the rule ${rule.name}? Its open alarms are cleared.`)) return;
     try {
       await api.deleteAlarmRule(rule);
       onDone("");
@@ -106,7 +106,7 @@ function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit:
       <thead>
         <tr>
           <th scope="col">Rule</th>
-          <th scope="col">Concerns</th>
+          <th scope="col">Applies to</th>
           <th scope="col">Raise</th>
           <th scope="col">Severity</th>
           <th scope="col" aria-label="Actions" />
@@ -147,8 +147,8 @@ function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit:
 const fields = [
   ["name", "Name", ""],
   ["raise", "Raise when", "temperature > 80"],
-  ["clear", "Clear when", "that is not so"],
-  ["for", "For at least", "at once"],
+  ["clear", "Clear when", "it no longer holds"],
+  ["for", "For at least", "immediately"],
   ["type", "Only type", "all"],
   ["where", "Only where", 'attributes.building = "a"'],
   ["message", "Message", ""],
@@ -225,14 +225,14 @@ export function AlarmsPage({ route }: { route: AlarmsRoute }) {
       <section class="panel alarm-rules" aria-label="Rules">
         <header>
           <h2>Rules</h2>
-          <span class="panel-range">in the language of filters</span>
+          <span class="panel-range">conditions are filters</span>
         </header>
         {(problem.value || error) !== "" && (
           <p class="problem" role="alert">
             {problem.value || error}
           </p>
         )}
-        {value && value.rules.length === 0 && <p class="hint">There are none yet: a rule raises an alarm for each entity for which its condition holds.</p>}
+        {value && value.rules.length === 0 && <p class="hint">No rules yet. A rule raises an alarm for each entity that satisfies its condition.</p>}
         {value && value.rules.length > 0 && (
           <Rules
             rules={value.rules}

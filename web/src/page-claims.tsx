@@ -36,14 +36,14 @@ function Claim({ onClaimed }: { onClaimed: () => void }) {
           <input type="text" required spellcheck={false} autocomplete="off" value={entity.value} onInput={(e) => (entity.value = e.currentTarget.value)} />
         </label>
         <label>
-          <span>Its secret, as on its label</span>
+          <span>Secret on its label</span>
           <input type="password" required autocomplete="off" value={secret.value} onInput={(e) => (secret.value = e.currentTarget.value)} />
         </label>
       </div>
       <p role="alert">{error.value}</p>
       <p role="status">{said.value}</p>
       <button type="submit" disabled={entity.value.trim() === "" || secret.value === ""}>
-        Claim it
+        Claim
       </button>
     </form>
   );
@@ -52,13 +52,13 @@ function Claim({ onClaimed }: { onClaimed: () => void }) {
 function Offers({ offers, more }: { offers: readonly Offer[]; more: boolean }) {
   return (
     <section class="card scrolled" aria-label="Devices that can be claimed">
-      <h2>Can be claimed</h2>
+      <h2>Available devices</h2>
       {offers.length > 0 && (
         <table class="listed offers-listed">
           <thead>
             <tr>
               <th scope="col">Entity</th>
-              <th scope="col">For</th>
+              <th scope="col">Expires in</th>
             </tr>
           </thead>
           <tbody>
@@ -74,7 +74,7 @@ function Offers({ offers, more }: { offers: readonly Offer[]; more: boolean }) {
         </table>
       )}
       <footer>
-        <span role="status">{offers.length === 0 ? "No device offers itself." : `${more ? "The first " : ""}${offers.length === 1 ? "1 device" : `${offers.length} devices`}`}</span>
+        <span role="status">{offers.length === 0 ? "No device can be claimed." : `${more ? "The first " : ""}${offers.length === 1 ? "1 device" : `${offers.length} devices`}`}</span>
       </footer>
     </section>
   );
@@ -83,7 +83,7 @@ function Offers({ offers, more }: { offers: readonly Offer[]; more: boolean }) {
 function Claimed({ entities, more }: { entities: readonly Entity[]; more: boolean }) {
   return (
     <section class="card scrolled" aria-label="Devices that are claimed">
-      <h2>Who has claimed what</h2>
+      <h2>Claimed devices</h2>
       {entities.length > 0 && (
         <table class="listed claimed-listed">
           <thead>
@@ -105,7 +105,7 @@ function Claimed({ entities, more }: { entities: readonly Entity[]; more: boolea
         </table>
       )}
       <footer>
-        <span role="status">{entities.length === 0 ? "Nothing is claimed that you may see." : `${more ? "The first " : ""}${entities.length === 1 ? "1 entity" : `${entities.length} entities`}`}</span>
+        <span role="status">{entities.length === 0 ? "No claimed device that you may see." : `${more ? "The first " : ""}${entities.length === 1 ? "1 entity" : `${entities.length} entities`}`}</span>
       </footer>
     </section>
   );
@@ -124,7 +124,7 @@ export function ClaimsPage() {
       <AccessNav current="claims" />
       <h1 class="visually-hidden">Claims</h1>
       <p class="note">
-        A device that offers itself is claimed by whoever knows its secret. {open ? "Where nobody has to log in there is nobody who could claim one." : ""}
+        A device that offers itself can be claimed with its secret. {open ? "Claiming requires a login, and this server does not require one yet." : ""}
       </p>
       <p role="alert">{offers.error || claimed.error}</p>
       {!open && <Claim onClaimed={() => claims.value++} />}

@@ -62,7 +62,7 @@ function useSuggestions(text: string): readonly string[] {
 function Choice({ list, chosen, onChoose }: { list: readonly Convention[]; chosen: Convention; onChoose: (id: string) => void }) {
   return (
     <fieldset class="choices">
-      <legend>How does it speak?</legend>
+      <legend>Protocol</legend>
       {list.map((each) => (
         <label key={each.id} class={each.id === chosen.id ? "choice chosen" : "choice"}>
           <input type="radio" name="convention" value={each.id} checked={each.id === chosen.id} onChange={() => onChoose(each.id)} />
@@ -84,16 +84,16 @@ function Place({ draft, place }: { draft: Draft; place: Place }) {
       </summary>
       <div class="fields">
         <label>
-          <span>Host, as the device reaches it</span>
+          <span>Host, as seen by the device</span>
           <input type="text" spellcheck={false} value={place.host} onInput={(e) => (draft.host.value = e.currentTarget.value)} />
         </label>
         {(mqtt.tls || http.tls) && (
           <label>
-            <span>File with the CA of its certificate</span>
+            <span>File with its CA certificate</span>
             <input
               type="text"
               spellcheck={false}
-              placeholder="none: the device's system knows it"
+              placeholder="none: the device trusts it already"
               value={draft.ca.value}
               onInput={(e) => (draft.ca.value = e.currentTarget.value)}
             />
@@ -148,7 +148,7 @@ function Form({ draft, list, chosen, place, onChoose, onMade }: {
             spellcheck={false}
             autocomplete="off"
             list="entities-known"
-            placeholder="its id, new or known"
+            placeholder="a new or existing id"
             value={draft.entity.value}
             onInput={(e) => {
               draft.entity.value = e.currentTarget.value;
@@ -163,18 +163,18 @@ function Form({ draft, list, chosen, place, onChoose, onMade }: {
         </label>
         {!open && (
           <label>
-            <span>Name of the credentials</span>
+            <span>Name of the principal</span>
             <input type="text" spellcheck={false} value={name} onInput={(e) => (draft.name.value = e.currentTarget.value)} />
           </label>
         )}
       </div>
       <Choice list={list} chosen={chosen} onChoose={onChoose} />
       <Place draft={draft} place={place} />
-      {isLocalOnly(place) && <p class="hint">The server listens for MQTT on {place.addresses.mqtt.host} alone, which other machines do not reach.</p>}
-      {open && <p class="hint">Nobody has to log in, so the device needs no credentials.</p>}
+      {isLocalOnly(place) && <p class="hint">The server listens for MQTT on {place.addresses.mqtt.host} only, which other machines cannot reach.</p>}
+      {open && <p class="hint">No login is required, so the device needs no credentials.</p>}
       <p role="alert">{problem || error.value}</p>
       <button type="submit" disabled={busy.value || entity === "" || problem !== "" || (!open && name === "")}>
-        {open ? "Show the commands" : "Make a token and show the commands"}
+        {open ? "Show the commands" : "Create a token and show the commands"}
       </button>
     </form>
   );
@@ -240,7 +240,7 @@ function TemplateMessage({ convention, device, place }: { convention: TemplateCo
   useEffect(() => {
     const abort = new AbortController();
     api.tryTemplate({ name: convention.template.name, template: convention.template.template, topic, payload: message.value, bytes: "" }, abort.signal).then(
-      (tried) => (said.value = tried.entity === device.entity ? "" : `This is a message of ${tried.entity || "no entity"}, not of ${device.entity}.`),
+      (tried) => (said.value = tried.entity === device.entity ? "" : `This message is about ${tried.entity || "no entity"}, not about ${device.entity}.`),
       (thrown: unknown) => {
         if (!isAbort(thrown)) said.value = describe(thrown);
       },
@@ -282,10 +282,10 @@ function Connection({ made, place, onAgain }: { made: Made; place: Place; onAgai
       </h2>
       {device.token !== "" && (
         <p>
-          The token of <strong>{device.name}</strong>, which is shown only now: <code class="token">{device.token}</code>
+          The token of <strong>{device.name}</strong>, which is shown only once: <code class="token">{device.token}</code>
         </p>
       )}
-      <p>Run one of these on the device, or on any machine that reaches the server:</p>
+      <p>Run one of these on the device, or on any machine that can reach the server:</p>
       {isTemplate(convention) ? (
         <TemplateMessage convention={convention} device={device} place={place} />
       ) : (

@@ -153,8 +153,8 @@ function Empty() {
     <section class="empty">
       <h2>Waiting for the first reading</h2>
       <p>
-        An entity comes to life with its first reading; nothing has to be declared before.{" "}
-        {guarded ? "Give its device credentials, and it appears here by itself." : "Send one, and it appears here by itself:"}
+        An entity is created by its first reading; nothing has to be declared.{" "}
+        {guarded ? "Give its device credentials, and it will appear here." : "Send one, and it will appear here:"}
       </p>
       {!guarded && lines?.map(({ label, text }) => <Command key={label} label={label} text={text} />)}
       {mayManage() && (

@@ -207,7 +207,7 @@ function Content({ entity, route }: { entity: LiveEntity; route: EntityRoute }) 
             {keys.length === 0 ? "The history begins with the first reading." : chartable.length > 0 ? "Choose a value to draw." : "This entity has no numbers or switches to draw; its values are in the list."}
           </p>
         )}
-        {drawn.length > 0 && <p class="hint pointer-only">Drag across a chart to look closer.</p>}
+        {drawn.length > 0 && <p class="hint pointer-only">Drag across a chart to zoom in.</p>}
       </section>
     </div>
   );

@@ -36,7 +36,7 @@ export function LoginPage() {
         {ways.value.oidc !== undefined && (
           <p>
             <a class="button" href={ways.value.oidc}>
-              Log in at {ways.value.provider}
+              Log in with {ways.value.provider}
             </a>
           </p>
         )}

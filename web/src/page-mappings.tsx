@@ -149,7 +149,7 @@ function Empty() {
     <section class="empty">
       <h2>No mappings yet</h2>
       <p>
-        A mapping computes values of one entity from values of others and goes on doing so. Send one as text to <code>PUT /v1/mappings/NAME</code>, for
+        A mapping continuously computes values of one entity from values of others. Send one as text to <code>PUT /v1/mappings/NAME</code>, for
         example:
       </p>
       <pre class="expression">insert into floor select avg(r.temperature) as temperature from like 'room-%' as r</pre>

@@ -15,7 +15,7 @@ type ProvisioningRoute = Extract<Route, { page: "provisioning" }>;
 
 const strategies = {
   create: "new devices",
-  check: "devices whose entity is there",
+  check: "devices whose entity exists",
 } as const;
 
 function moment(ms: number | undefined): string {
@@ -53,15 +53,15 @@ function Create({ onMade }: { onMade: (name: string) => void }) {
     }
   };
   return (
-    <form class="card provision-form" aria-label="Make a provision key" onSubmit={(event) => void submit(event)}>
-      <h2>Make a provision key</h2>
+    <form class="card provision-form" aria-label="Create a provision key" onSubmit={(event) => void submit(event)}>
+      <h2>Create a provision key</h2>
       <div class="fields">
         <label>
           <span>Name</span>
           <input type="text" required spellcheck={false} autocomplete="off" value={name.value} onInput={(e) => (name.value = e.currentTarget.value)} />
         </label>
         <label>
-          <span>Names begin with</span>
+          <span>Name prefix</span>
           <input type="text" required spellcheck={false} placeholder="pump-" value={prefix.value} onInput={(e) => (prefix.value = e.currentTarget.value)} />
         </label>
         <label>
@@ -76,22 +76,22 @@ function Create({ onMade }: { onMade: (name: string) => void }) {
         </label>
         {strategy.value === "create" && (
           <label>
-            <span>Type of their entities</span>
+            <span>Entity type</span>
             <input type="text" spellcheck={false} placeholder="none" value={type.value} onInput={(e) => (type.value = e.currentTarget.value)} />
           </label>
         )}
         <label>
-          <span>How many devices</span>
-          <input type="number" min="1" max="100000" placeholder="any number" value={max.value} onInput={(e) => (max.value = e.currentTarget.value)} />
+          <span>Most devices</span>
+          <input type="number" min="1" max="100000" placeholder="unlimited" value={max.value} onInput={(e) => (max.value = e.currentTarget.value)} />
         </label>
         <label>
-          <span>Until</span>
+          <span>Expires</span>
           <input type="datetime-local" value={expires.value} onInput={(e) => (expires.value = e.currentTarget.value)} />
         </label>
       </div>
       <p role="alert">{error.value}</p>
       <button type="submit" disabled={name.value === "" || prefix.value === ""}>
-        Make it
+        Create
       </button>
       {made.value && <Secret made={made.value} />}
     </form>
@@ -105,9 +105,9 @@ function Secret({ made }: { made: ProvisionKey }) {
   return (
     <div class="secret">
       <p role="status">
-        The secret of <strong>{made.name}</strong>, which is shown only now: <code>{made.secret}</code>
+        The secret of <strong>{made.name}</strong>, which is shown only once: <code>{made.secret}</code>
       </p>
-      <p>A device gets a token with it, here the one that is called {made.prefix}1:</p>
+      <p>With it, a device requests a token. For the device {made.prefix}1:</p>
       {addresses && <Command label="HTTP" text={post(placeOf(addresses), "api/v1/provision", "", request)} />}
     </div>
   );
@@ -115,7 +115,7 @@ function Secret({ made }: { made: ProvisionKey }) {
 
 function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; selected: string; onError: (text: string) => void }) {
   const revoke = async (name: string): Promise<void> => {
-    if (!confirm(`Revoke ${name}? The devices that have come with it stay.`)) return;
+    if (!confirm(`Revoke ${name}? Devices that have used it stay.`)) return;
     try {
       await api.deleteProvisionKey(name);
       onError("");
@@ -129,11 +129,11 @@ function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; sele
         <thead>
           <tr>
             <th scope="col">Key</th>
-            <th scope="col">For names like</th>
+            <th scope="col">Names</th>
             <th scope="col">Devices</th>
             <th scope="col">Type</th>
-            <th scope="col">Until</th>
-            <th scope="col">Made</th>
+            <th scope="col">Expires</th>
+            <th scope="col">Created</th>
             <th scope="col">
               <span class="visually-hidden">Revoke</span>
             </th>
@@ -146,7 +146,7 @@ function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; sele
                 <a href={formatRoute({ page: "provisioning", key: key.name })}>{key.name}</a>
               </th>
               <td>
-                {key.prefix}… {key.strategy === "check" ? "there already" : ""}
+                {key.prefix}… {key.strategy === "check" ? "existing" : ""}
               </td>
               <td>{key.max ? `${key.devices} of ${key.max}` : key.devices}</td>
               <td>{key.type ?? "none"}</td>
@@ -177,15 +177,15 @@ function Devices({ of }: { of: string }) {
   const devices = list.value?.principals ?? [];
   return (
     <section class="card scrolled" aria-label={`Devices of ${of}`}>
-      <h2>Devices that have come with {of}</h2>
+      <h2>Devices that have used {of}</h2>
       <p role="alert">{list.error}</p>
       {devices.length > 0 && (
         <table class="listed devices-listed">
           <thead>
             <tr>
               <th scope="col">Device</th>
-              <th scope="col">Logs in by</th>
-              <th scope="col">Came</th>
+              <th scope="col">Credential</th>
+              <th scope="col">Created</th>
               <th scope="col">Last used</th>
             </tr>
           </thead>
@@ -206,7 +206,7 @@ function Devices({ of }: { of: string }) {
       {list.value && (
         <footer>
           <span role="status">
-            {devices.length === 0 ? "None has come yet." : devices.length === 1 ? "1 device" : `${list.value.next === undefined ? "" : "The first "}${devices.length} devices`}
+            {devices.length === 0 ? "None yet." : devices.length === 1 ? "1 device" : `${list.value.next === undefined ? "" : "The first "}${devices.length} devices`}
           </span>
         </footer>
       )}
@@ -224,8 +224,8 @@ export function ProvisioningPage({ route }: { route: ProvisioningRoute }) {
       <AccessNav current="provisioning" />
       <h1 class="visually-hidden">Provision keys</h1>
       <p class="note">
-        With a provision key devices get tokens by themselves, in the way of ThingsBoard.
-        {open ? " That needs somebody who has to log in: make the token of an admin first." : ""}
+        With a provision key, devices request their own tokens, as with ThingsBoard.
+        {open ? " This requires logins: create the token of an admin first." : ""}
       </p>
       <p role="alert">{error.value || list.error}</p>
       {!open && <Create onMade={(name) => (latest.value = name)} />}

@@ -195,7 +195,7 @@ function Trial({ draft, steps }: { draft: Draft; steps: Signal<readonly ScriptSt
       <p role="alert" class="problem">
         {error.value}
       </p>
-      {steps.value && steps.value.length === 0 && <p role="status">It is not called for any of them.</p>}
+      {steps.value && steps.value.length === 0 && <p role="status">It would not be called for any of them.</p>}
       {steps.value && steps.value.length > 0 && (
         <table class="steps">
           <thead>
@@ -294,7 +294,7 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
     void attempt(() => api.putScript(name.value.trim(), bodyOf(draft), stored?.name === name.value.trim() ? stored.etag : ""), name.value.trim());
   };
   const remove = (): void => {
-    if (stored && confirm(`Delete ${stored.name}, its versions and what it keeps of entities?`)) void attempt(() => api.deleteScript(stored), "");
+    if (stored && confirm(`Delete ${stored.name}, its versions and its state?`)) void attempt(() => api.deleteScript(stored), "");
   };
   return (
     <form class="card template-editor script-editor" aria-label="Script" onSubmit={save}>
@@ -315,7 +315,7 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
           <input type="text" spellcheck={false} placeholder="any" value={type.value} onInput={(e) => (type.value = e.currentTarget.value)} />
         </label>
         <label>
-          <span>Entities that match</span>
+          <span>Entities (filter)</span>
           <input type="text" spellcheck={false} placeholder={`id like "pump-%"`} value={where.value} onInput={(e) => (where.value = e.currentTarget.value)} />
         </label>
         <label>

@@ -69,10 +69,10 @@ function List({ templates, selected }: { templates: readonly Template[]; selecte
 
 function Refused({ list, onPick }: { list: readonly Refusal[]; onPick: (refusal: Refusal) => void }) {
   return (
-    <section class="card" aria-label="Messages that were refused">
-      <h2>Messages that were refused</h2>
+    <section class="card" aria-label="Refused messages">
+      <h2>Refused messages</h2>
       {list.length === 0 ? (
-        <p class="hint">None of late with a topic that a template could have.</p>
+        <p class="hint">None recently whose topic a template could use.</p>
       ) : (
         <ul class="picks">
           {list.map((refusal) => (
@@ -96,7 +96,7 @@ function Refused({ list, onPick }: { list: readonly Refusal[]; onPick: (refusal:
 function ReadyList({ list, onPick }: { list: readonly ReadyTemplate[]; onPick: (ready: ReadyTemplate) => void }) {
   return (
     <details class="card ready">
-      <summary>Templates to begin with</summary>
+      <summary>Ready-made templates</summary>
       <ul class="picks">
         {list.map((ready) => (
           <li key={ready.name}>
@@ -147,18 +147,18 @@ function useTrial(draft: Draft): { result: TriedTemplate | null; error: string }
 
 function Outcome({ result, error }: { result: TriedTemplate | null; error: string }) {
   return (
-    <div class="outcome" role="status" aria-label="What becomes of the message">
+    <div class="outcome" role="status" aria-label="Outcome">
       {error !== "" && <p class="problem">{error}</p>}
-      {error === "" && !result && <p class="hint">Pick a message or a template to begin with.</p>}
+      {error === "" && !result && <p class="hint">Pick a message or a template.</p>}
       {error === "" && result?.refused && <p class="problem">It would be refused: {result.refused.detail}</p>}
-      {error === "" && result && !result.refused && result.into === "nothing" && <p>It is taken and dropped.</p>}
+      {error === "" && result && !result.refused && result.into === "nothing" && <p>It is accepted and dropped.</p>}
       {error === "" && result && !result.refused && result.into !== "nothing" && (
         <>
           <p>
             {result.into === "reported" ? "Reported by " : "A reading of "}
             <a href={entityRoute(result.entity ?? "")}>{result.entity}</a>
-            {result.type ? `, which is made of the type ${result.type}` : ""}
-            {result.ts !== undefined ? ` at ${new Date(result.ts).toISOString()}` : " at its arrival"}:
+            {result.type ? `, created with the type ${result.type}` : ""}
+            {result.ts !== undefined ? ` at ${new Date(result.ts).toISOString()}` : " at the time of arrival"}:
           </p>
           <pre>{JSON.stringify(result.values, null, 2)}</pre>
         </>
@@ -186,7 +186,7 @@ function Editor({ draft, stored, onError, error }: { draft: Draft; stored: Templ
     }
   };
   const remove = async (): Promise<void> => {
-    if (!stored || !confirm(`Delete ${stored.name}? Its topics are refused from then on.`)) return;
+    if (!stored || !confirm(`Delete ${stored.name}? Messages to its topics will be refused.`)) return;
     try {
       await api.deleteTemplate(stored);
       onError("");
@@ -206,7 +206,7 @@ function Editor({ draft, stored, onError, error }: { draft: Draft; stored: Templ
         <textarea rows={14} spellcheck={false} value={text.value} onInput={(e) => (text.value = e.currentTarget.value)} />
       </label>
       <label class="wide">
-        <span>Topic of a message</span>
+        <span>Topic</span>
         <input type="text" spellcheck={false} value={topic.value} onInput={(e) => (topic.value = e.currentTarget.value)} />
       </label>
       <label class="wide">

@@ -152,7 +152,7 @@ function Detail({ type }: { type: ResolvedType }) {
               <TypeLink id={id} />
             </span>
           ))}
-          ; what it inherits is in the tables.
+          ; the tables include what it inherits.
         </p>
       )}
       <Schemas name="Property" schemas={type.properties ?? {}} writable />
@@ -171,7 +171,7 @@ function Empty() {
     <section class="empty">
       <h2>No types yet</h2>
       <p>
-        A type declares what its entities may have and refuses what does not match; an entity can do without one. Add types in Greenroom’s own format with{" "}
+        A type declares what its entities may contain, and data that does not match is refused. Entities need no type. Add types in Greenroom’s own format with{" "}
         <code>PUT /v1/types/&#123;id&#125;</code>, or as DTDL with <code>POST /v1/types</code>.
       </p>
     </section>

@@ -9,7 +9,7 @@ export function presenceText(presence: Presence, nowMs: number): string {
     case "offline":
       return presence.seen_ms ? `offline, last seen ${formatAge(nowMs - presence.seen_ms)} ago` : `offline since ${formatTime(presence.since_ms ?? 0, nowMs)}`;
     default:
-      return "never heard of";
+      return "never seen";
   }
 }
 

@@ -178,7 +178,7 @@ function Saved({ filter, onFilter }: QueryInputProps) {
     const title = String(new FormData(event.currentTarget as HTMLFormElement).get("title")).trim();
     const id = idOf(title);
     if (id === "") {
-      problem.value = "A name has at least a letter or a digit.";
+      problem.value = "The name must contain a letter or a digit.";
       return;
     }
     void attempt(() => api.saveQuery(id, title, filter)).then((saved) => (naming.value = !saved));

@@ -45,7 +45,7 @@ export function RangePicker({ range, window, onChange }: RangePickerProps) {
   const bounds = range.kind === "custom" ? range : window();
   return (
     <div class="range">
-      <div class="segments" role="group" aria-label="Range of time">
+      <div class="segments" role="group" aria-label="Time range">
         {presets.map(({ name, label, title }) => (
           <button
             type="button"

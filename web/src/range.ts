@@ -8,7 +8,7 @@ export const presets: readonly { name: Preset; label: string; title: string }[] 
   { name: "1h", label: "1 h", title: "the last hour" },
   { name: "24h", label: "24 h", title: "the last 24 hours" },
   { name: "7d", label: "7 d", title: "the last 7 days" },
-  { name: "all", label: "All", title: "everything that is stored" },
+  { name: "all", label: "All", title: "all stored data" },
 ];
 
 const spans: Record<Exclude<Preset, "all">, number> = {

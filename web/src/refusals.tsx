@@ -15,7 +15,7 @@ function Rows({ list }: { list: readonly Refusal[] }) {
       <thead>
         <tr>
           <th scope="col">When</th>
-          <th scope="col">What was wrong</th>
+          <th scope="col">Problem</th>
           <th scope="col">Cause</th>
         </tr>
       </thead>
@@ -58,7 +58,7 @@ export function Refusals({ of, by = "" }: { of?: string; by?: string }) {
         <h2>Refused messages</h2>
         <span class="panel-range">{of === undefined ? `${formatCount(value.total)} in all` : "newest first"}</span>
       </header>
-      {list.length === 0 ? <p class="hint">{value.total === 0 ? "None since the server started." : "None of late."}</p> : <Rows list={list.slice(0, 20)} />}
+      {list.length === 0 ? <p class="hint">{value.total === 0 ? "None since the server started." : "None recently."}</p> : <Rows list={list.slice(0, 20)} />}
     </section>
   );
 }

@@ -56,7 +56,7 @@ export function RelationGraph({ id, relations }: { id: string; relations: readon
   const hidden = Math.max(0, before.length - shownNeighbors) + Math.max(0, after.length - shownNeighbors);
   return (
     <figure class="graph">
-      <svg viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`${id} with what leads to it and what it leads to`}>
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" aria-label={`Relations of ${id}`}>
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
             <path d="M0 0 8 4 0 8z" />

@@ -61,7 +61,7 @@ test("a sparkline ends at the right edge and stays in its box", () => {
 
 test("a presence is said in words", () => {
   const at = Date.UTC(2026, 0, 2, 12);
-  assert.equal(presenceText({ state: "unknown", connected: false }, at), "never heard of");
+  assert.equal(presenceText({ state: "unknown", connected: false }, at), "never seen");
   assert.match(presenceText({ state: "online", connected: true, since_ms: at - 60_000 }, at), /^online since .*, connected$/);
   assert.match(presenceText({ state: "online", connected: false, since_ms: at - 60_000 }, at), /^online since [^,]*$/);
   assert.match(presenceText({ state: "offline", connected: false, since_ms: at - 60_000, seen_ms: at - 120_000 }, at), /^offline, last seen 2 ?min.* ago$/);
