@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// guardedDevices is how many principals a guarded server has for the connections of a load,
-// which take turns. One more has the connections with the number ofItsOwn.
+// guardedDevices is how many principals a guarded server has for the connections of a load, which use
+// them in turn. The connections with the number ofItsOwn share one more.
 const (
 	guardedDevices = 50
 	ofItsOwn       = -1

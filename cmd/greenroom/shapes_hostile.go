@@ -25,7 +25,7 @@ const (
 	willBytes       = 60 << 10
 	deafMost        = 10
 	gushers         = 8
-	gushReadings    = 1000 // a message
+	gushReadings    = 1000 // per message
 )
 
 // runHostile measures the others beside clients that are as expensive as they can be, on a server
@@ -81,7 +81,7 @@ func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 		nc, err := dialer.DialContext(ctx, "tcp", at.link.addr)
 		if err != nil {
 			<-held
-			return nil //nolint:nilerr // the server may turn it away
+			return nil //nolint:nilerr // the server may refuse it
 		}
 		if i%2 == 0 {
 			_, _ = nc.Write([]byte{0x16, 3, 1}) // the beginning of a TLS handshake
@@ -141,29 +141,29 @@ func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 		h.topic, h.will = "e/bench-0/telemetry", will
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil //nolint:nilerr // the server may turn it away
+			return nil //nolint:nilerr // the server may refuse it
 		}
 		return nc.Close()
 	})
 	return n, nil, err
 }
 
-// gush sends readings as fast as the server reads them, on some connections of one principal.
+// gush sends readings as fast as the server reads them, on several connections of one principal.
 func gush(ctx context.Context, at *child) (int64, *latencies, error) {
 	var bytes atomic.Int64
 	_, err := paced(ctx, gushers, gushers, func(i int) error {
 		h := at.link.helloOf(fmt.Sprintf("gusher-%d", i), ofItsOwn)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil //nolint:nilerr // the server may turn it away
+			return nil //nolint:nilerr // the server may refuse it
 		}
 		defer nc.Close()
 		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
-		go func() { _, _ = io.Copy(io.Discard, nc) }() // the acknowledgements, until it is closed
+		go func() { _, _ = io.Copy(io.Discard, nc) }() // reads the acknowledgements until the connection is closed
 		for n := uint16(1); ; n++ {
 			packet := publishMany(fmt.Sprintf("e/bench-gusher-%d/telemetry", i), max(n, 1))
 			if _, err := nc.Write(packet); err != nil {
-				return nil //nolint:nilerr // the server may turn it away
+				return nil //nolint:nilerr // the server may refuse it
 			}
 			bytes.Add(int64(len(packet)))
 		}
@@ -171,7 +171,7 @@ func gush(ctx context.Context, at *child) (int64, *latencies, error) {
 	return bytes.Load() / 1000, nil, err
 }
 
-// publishMany is a PUBLISH of QoS 1 with many readings.
+// publishMany returns a PUBLISH with QoS 1 and many readings.
 func publishMany(topic string, packet uint16) []byte {
 	body := append(binary.BigEndian.AppendUint16(nil, uint16(len(topic))), topic...)
 	body = append(binary.BigEndian.AppendUint16(body, packet), '[')
