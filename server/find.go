@@ -36,7 +36,7 @@ type findQuery struct {
 
 type searchRequest struct{ Body searchBody }
 
-// searchBody asks for entities.
+// searchBody selects entities.
 type searchBody struct {
 	// docs/filter.md has the language; the empty filter matches all.
 	Filter string `json:"filter,omitempty" example:"temperature > 20"`

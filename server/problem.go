@@ -23,7 +23,7 @@ import (
 	"github.com/greenroom-go/greenroom/server/template"
 )
 
-// problem is an RFC 9457 problem document. A handler returns it as its error.
+// problem is an RFC 9457 problem document.
 type problem struct {
 	Type   string `json:"type" example:"about:blank"`
 	Title  string `json:"title" example:"Bad Request"`

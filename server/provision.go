@@ -197,7 +197,7 @@ func (a *provisionAPI) remove(ctx context.Context, in *provisionKeyPath) (*answe
 	return noContent(), nil
 }
 
-// provisionBody is what a device sends to get credentials.
+// provisionBody is a device's request for credentials.
 type provisionBody struct {
 	// The name of the device, and the id of its entity; by default the server makes one.
 	Device string `json:"deviceName,omitempty" example:"sensor-1"`

@@ -184,7 +184,7 @@ func (a *sessionAPI) operations() []operation {
 	}
 }
 
-// callerJSON is who makes a request.
+// callerJSON is the sender of a request.
 type callerJSON struct {
 	// Empty if nobody has to log in.
 	Name string `json:"name" example:"alice"`

@@ -130,7 +130,7 @@ type triedCommandBody struct {
 	Request json.RawMessage `json:"request,omitempty" example:"{\"state\":\"OFF\"}"`
 }
 
-// triedTemplateJSON is what a template makes of a message.
+// triedTemplateJSON is the result of applying a template to a message.
 type triedTemplateJSON struct {
 	// The entity that the message is about.
 	Entity string `json:"entity,omitempty" example:"lamp"`

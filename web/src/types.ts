@@ -359,7 +359,7 @@ export interface BulkList {
   jobs: Bulk[];
 }
 
-/** Who makes a request. */
+/** The sender of a request. */
 export interface Caller {
   /** Its permissions on all entities: read, report, write or manage. */
   all: string[];
@@ -1076,7 +1076,7 @@ export interface PrincipalPage {
   principals: Principal[];
 }
 
-/** An RFC 9457 problem document, and the error that a handler returns to have it sent. */
+/** An RFC 9457 problem document. */
 export interface Problem {
   /** The position in a filter or a statement, in characters from 1. */
   column?: number;
@@ -1122,7 +1122,7 @@ export interface Property {
   writable?: boolean;
 }
 
-/** What a device sends to get credentials. */
+/** A device's request for credentials. */
 export interface ProvisionBody {
   clientId?: string;
   /** MQTT_BASIC for a password chosen by the device; ACCESS_TOKEN, or absent, for a token made by the server. */
@@ -1393,7 +1393,7 @@ export interface RetentionStatus {
   series: number;
 }
 
-/** Says which version is to come back. */
+/** Selects a version. */
 export interface RollBackBody {
   version: number;
 }
@@ -1451,41 +1451,41 @@ export interface Schema {
   values?: Json[];
 }
 
-/** A script with what it does. The counters are those since the server was started. */
+/** A script and its status. Counters start with the server. */
 export interface Script {
-  /** How many readings, edits and commands it has made, how many of them the entity did not take, and how many wait. */
+  /** The number of readings, edits and commands that it has made, of those that were refused, and of those that are pending. */
   effects: number;
   /** The version, for If-Match. */
   etag: string;
-  /** The last failures, the newest first; absent in a list. */
+  /** The last failures, newest first; absent in a list. */
   failed?: ScriptFailure[];
   failures: number;
   in_row: number;
-  /** Only readings that have a value of one of these keys; all without it. */
+  /** Only readings with a value for any of these keys; by default all. */
   keys?: string[];
-  /** How long ago the change had been committed that it handles now; 0 when none waits. */
+  /** How long ago the change that it is handling was committed; 0 if none is waiting. */
   lag_ms: number;
-  /** How often it has missed changes that were not kept any more. */
+  /** How often it has missed changes, because they were no longer kept. */
   missed: number;
   name: string;
-  /** What is noted about the version. */
+  /** A comment about the version. */
   note?: string;
-  /** Who has written it: it is for the entities that this one may write. */
+  /** The author. The script affects only entities that the author may write. */
   owner: string;
   pending: number;
   /** Why it is refused. */
   problem?: string;
   refused: number;
-  /** How often it was called, how many calls have failed, and how many of the last ones. */
+  /** The number of calls, of failed calls, and of failures since the last success. */
   runs: number;
-  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  /** The Lua 5.1 source. It must define on_reading(e, r), every_minute(e), or both. */
   source: string;
   state: "on" | "disabled" | "failures" | "refused";
   /** Only entities of this type or one that extends it. */
   type?: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
-  /** The number of the version: origins of values have it. */
+  /** The number of the version, which is in the origins of values. */
   version: number;
   /** Only entities that this filter matches; docs/filter.md has the language. */
   where?: string;
@@ -1493,11 +1493,11 @@ export interface Script {
 
 /** A script. */
 export interface ScriptBody {
-  /** Only readings that have a value of one of these keys; all without it. */
+  /** Only readings with a value for any of these keys; by default all. */
   keys?: string[];
-  /** What is noted about the version. */
+  /** A comment about the version. */
   note?: string;
-  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  /** The Lua 5.1 source. It must define on_reading(e, r), every_minute(e), or both. */
   source: string;
   /** Only entities of this type or one that extends it. */
   type?: string;
@@ -1505,10 +1505,10 @@ export interface ScriptBody {
   where?: string;
 }
 
-/** A call that has failed, or an effect that was refused. */
+/** A failed call, or a refused effect. */
 export interface ScriptFailure {
   entity: string;
-  /** The line of the source, from 1; absent where none is known. */
+  /** The line of the source, from 1; absent if it is not known. */
   line?: number;
   refused?: boolean;
   seq?: number;
@@ -1520,13 +1520,13 @@ export interface ScriptFailure {
   version: number;
 }
 
-/** What somebody says about a script. */
+/** A script as its author writes it. */
 export interface ScriptFields {
-  /** Only readings that have a value of one of these keys; all without it. */
+  /** Only readings with a value for any of these keys; by default all. */
   keys?: string[];
-  /** What is noted about the version. */
+  /** A comment about the version. */
   note?: string;
-  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  /** The Lua 5.1 source. It must define on_reading(e, r), every_minute(e), or both. */
   source: string;
   /** Only entities of this type or one that extends it. */
   type?: string;
@@ -1539,26 +1539,26 @@ export interface ScriptList {
   scripts: Script[];
 }
 
-/** What a script keeps of an entity. */
+/** The state that a script keeps for an entity. */
 export interface ScriptState {
-  /** The table self; null where there is nothing. */
+  /** The table self; null if it is empty. */
   state: Json;
 }
 
 /** What a script would have done about a reading. */
 export interface ScriptStep {
   commands?: TriedCommand[];
-  /** Why it has failed, with the traceback; absent where it has not. */
+  /** Why it has failed, with the traceback; absent if it has not. */
   error?: string;
   /** The line of the source where it has failed, from 1. */
   line?: number;
   patches?: TriedPatch[];
-  /** What it has printed. */
+  /** The lines that it has printed. */
   printed?: string[];
   reading: TriedReading;
   /** What it would have done. */
   readings?: TriedReading[];
-  /** The table self after that; absent where there is nothing in it. */
+  /** The table self afterwards; absent if it is empty. */
   state?: Json;
 }
 
@@ -1569,12 +1569,12 @@ export interface ScriptTrial {
 
 /** A version of a script. */
 export interface ScriptVersion {
-  /** Only readings that have a value of one of these keys; all without it. */
+  /** Only readings with a value for any of these keys; by default all. */
   keys?: string[];
-  /** What is noted about the version. */
+  /** A comment about the version. */
   note?: string;
   owner: string;
-  /** The text, in Lua 5.1. It defines on_reading(e, r), every_minute(e), or both. */
+  /** The Lua 5.1 source. It must define on_reading(e, r), every_minute(e), or both. */
   source: string;
   /** Only entities of this type or one that extends it. */
   type?: string;
@@ -1590,7 +1590,7 @@ export interface ScriptVersions {
   versions: ScriptVersion[];
 }
 
-/** Asks for entities. */
+/** Selects entities. */
 export interface SearchBody {
   /** Also count all entities that match. */
   count?: boolean;
@@ -1729,7 +1729,7 @@ export interface Suggestion {
   text: string;
 }
 
-/** Says whether a script is to be on. */
+/** Enables or disables a script. */
 export interface SwitchScriptBody {
   on: boolean;
 }
@@ -1909,7 +1909,7 @@ export interface TriedRefusal {
   in?: string;
 }
 
-/** What a template makes of a message. */
+/** The result of applying a template to a message. */
 export interface TriedTemplate {
   /** The entity that the message is about. */
   entity?: string;
@@ -1927,15 +1927,15 @@ export interface TriedTemplate {
   values?: Json;
 }
 
-/** A script and the readings to run it over. */
+/** A script, and the readings to try it on. */
 export interface TryScriptBody {
-  /** The entity, which one must be allowed to write. */
+  /** The entity; the caller must be permitted to write it. */
   entity: string;
   /** The start of the range, inclusive. */
   from?: Instant;
-  /** How many of the last readings. */
+  /** The number of readings, counted from the last one. */
   last?: number;
-  /** The script; the one that is stored under the name without it. */
+  /** The script; by default the stored one of the name. */
   script?: ScriptFields;
   /** The end of the range, exclusive. */
   to?: Instant;
