@@ -25,9 +25,9 @@ func ReadUsage(ctx context.Context, address string) (entity.Usage, error) {
 	return sqlite.ReadUsage(ctx, a.dir)
 }
 
-// Compact packs all history of the store at an address, which no server uses, and gives the space that
-// gets free back to the disk, as far as the store can. It tells what the store took before and after. The
-// error wraps [os.ErrNotExist] for a directory without a store; a schema of PostgreSQL is made.
+// Compact packs all history of the store at an address, and returns the freed space to the disk, as
+// far as the store can. No server may use the store. It returns the usage before and after. The
+// error wraps [os.ErrNotExist] for a directory without a store; a PostgreSQL schema is created.
 func Compact(ctx context.Context, address string, log *slog.Logger) (before, after entity.Usage, err error) {
 	s, err := openStore(ctx, address, log, sqlite.Options{Existing: true, SealAfter: -1})
 	if err != nil {

@@ -27,8 +27,8 @@ type Config struct {
 	// default is DataDir.
 	Store string
 
-	// SealAfter is how long no value must have come for an hour of the history before that hour is
-	// packed: see [sqlite.Options] and [postgres.Options]. Defaults to sqlite.DefaultSealAfter.
+	// SealAfter is how long an hour of history must have received no value before it is packed: see
+	// [sqlite.Options] and [postgres.Options]. The default is sqlite.DefaultSealAfter.
 	SealAfter time.Duration
 
 	// ChangeLogAge is how long changes are kept, from which event streams, mappings and others

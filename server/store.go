@@ -52,8 +52,8 @@ func parseStore(address string) (storeAddress, error) {
 	return storeAddress{dir: dir}, nil
 }
 
-// openStore opens the store at an address. The options are those of a directory; a schema of
-// PostgreSQL is always made.
+// openStore opens the store at an address. The options are for SQLite; a PostgreSQL schema is
+// always created.
 func openStore(ctx context.Context, address string, log *slog.Logger, opts sqlite.Options) (entity.Store, error) {
 	a, err := parseStore(address)
 	if err != nil {

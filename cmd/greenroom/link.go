@@ -81,8 +81,8 @@ func (h *hello) encode() []byte {
 	return append(append(packet, head...), payload...)
 }
 
-// say sends a CONNECT and reads the answer: the code of a refusal, 0 for none, and whether
-// there was a session.
+// say sends the CONNECT and reads the answer. It returns the code of a refusal, 0 for none, and
+// whether there was a session.
 func (h *hello) say(nc net.Conn) (code byte, session bool, err error) {
 	if err := nc.SetDeadline(time.Now().Add(dialTimeout)); err != nil {
 		return 0, false, err

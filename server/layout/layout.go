@@ -80,20 +80,20 @@ type Client interface {
 	// client does not have the role Device for the entity.
 	Joined(id string)
 	Parted(id string)
-	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The
-	// error is ErrNotSubscribed where the client does not subscribe to the topic.
+	// Send sends a message to this client alone, with QoS 1 or less. It does not block. The error
+	// is ErrNotSubscribed if the client does not subscribe to the topic.
 	//
-	// With a receipt that is not nil the message is for the present connection only, and the
-	// error may be ErrNoRoom or ErrGone as well. Without an error its Settled is called once.
+	// If receipt is not nil, the message is for the present connection only, and the error may also
+	// be ErrNoRoom or ErrGone. If Send returns nil, receipt.Settled is called once.
 	Send(topic string, payload []byte, receipt *Receipt) error
 }
 
-// Receipt is what who sends a message wants to know of it, and is asked about it.
+// Receipt contains the callbacks for a message that was sent.
 type Receipt struct {
 	// Settled is called on any goroutine, and must not block: with nil when the client has
-	// acknowledged the message, or, where it subscribes with QoS 0, when it is written; with
-	// ErrGone when the connection has ended before, or it was not wanted any more; with another
-	// error when the client refuses the message or cannot take it.
+	// acknowledged the message or, if it subscribes with QoS 0, when it is written; with ErrGone if
+	// the connection has ended before, or the message was no longer wanted; with another error if
+	// the client refuses the message or cannot take it.
 	Settled func(error)
 	// Wanted reports whether the message is still to be sent. It is asked before a message is
 	// written that had to wait until the client acknowledged others, and must not block. nil: it is.

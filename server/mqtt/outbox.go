@@ -123,12 +123,12 @@ type outgoing struct {
 	settled func(error)
 }
 
-// put queues a message for a client, with the packet id that it gets here. It reports
-// false where there is no room; then the subscriber has lost it.
+// put queues a message for a client, and assigns its packet id. It reports false if there is no
+// room; then the subscriber has lost it.
 //
-// A message with a receipt is for this connection only: it is not kept for the next one of the
-// session. Its Settled is called once, when it is acknowledged, or with an error when it will not
-// be; a message of QoS 0 is as good as acknowledged once it is written.
+// A message with a receipt is for this connection only: it is not kept for the session's next one.
+// Its Settled is called once, when the message is acknowledged, or with an error when it will not
+// be; a QoS 0 message counts as acknowledged once it is written.
 func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receipt) bool {
 	b := o.conn.broker
 	size := sizeOf(&pk)
