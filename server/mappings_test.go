@@ -62,6 +62,55 @@ func TestMappingsAreInstalledExplainedAndRemoved(t *testing.T) {
 	s.send(404, "GET", "/v1/mappings/heat", typeJSONHeader, "")
 }
 
+// What a mapping has written belongs to its target: it stays when the mapping is replaced or deleted,
+// over a restart and when the target is written to by others.
+func TestWhatAMappingHasWrittenStaysWithoutIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	read := func() string { return s.document("/v1/entities/b/telemetry/heat") }
+	explained := func(ts string) string { return s.document("/v1/entities/b/telemetry/heat/explain?ts=" + ts) }
+	s.send(201, "PUT", "/v1/mappings/one", "text/plain", "insert into b select a.x as heat")
+	s.post("a", `{"ts":1000,"values":{"x":1}}`)
+	if err := s.mappings.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.send(200, "PUT", "/v1/mappings/one", "text/plain", "insert into c select a.x * 10 as heat", "If-Match", "*")
+	s.post("a", `{"ts":2000,"values":{"x":2}}`)
+	if err := s.mappings.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.send(204, "DELETE", "/v1/mappings/one", typeJSONHeader, "")
+	s.post("a", `{"ts":3000,"values":{"x":3}}`)
+	const first = `{"entity":"b","key":"heat","points":[{"ts":1000,"value":1}]}`
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			if err := s.stopped(t); err != nil {
+				t.Fatal(err)
+			}
+			s = start(t, dir)
+		}
+		same(t, "the first target", read(), first)
+		same(t, "the second target", s.document("/v1/entities/c/telemetry/heat"), `{"entity":"c","key":"heat","points":[{"ts":1000,"value":10},{"ts":2000,"value":20}]}`)
+		if text := explained("1000"); !strings.Contains(text, `"source":"mapping:one@`) || strings.Contains(text, `"state"`) {
+			t.Errorf("explained: %s", text)
+		}
+	}
+	// The key is free for another mapping, and for a device.
+	s.send(201, "PUT", "/v1/mappings/two", "text/plain", "insert into b select a.x * 100 as heat")
+	s.post("a", `{"ts":4000,"values":{"x":4}}`)
+	if err := s.mappings.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.send(204, "DELETE", "/v1/mappings/two", typeJSONHeader, "")
+	s.post("b", `{"ts":5000,"values":{"heat":5}}`)
+	same(t, "all of them", read(), `{"entity":"b","key":"heat","points":[{"ts":1000,"value":1},{"ts":3000,"value":300},{"ts":4000,"value":400},{"ts":5000,"value":5}]}`)
+	// It goes with its entity.
+	s.send(204, "DELETE", "/v1/entities/b", typeJSONHeader, "")
+	s.post("b", `{"ts":6000,"values":{"heat":6}}`)
+	same(t, "a new entity", read(), `{"entity":"b","key":"heat","points":[{"ts":6000,"value":6}]}`)
+}
+
 func TestWrongMappingsSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")

@@ -14,17 +14,42 @@ import (
 // apply is one round: it applies the rules to every series.
 func (r *Retainer) apply(ctx context.Context) error {
 	policy, err := r.policy(ctx)
-	if err != nil || len(policy) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(policy) == 0 {
+		// Rows of rules that there were may have to go.
+		if begun, err := r.late.begun(ctx); err != nil || !begun {
+			return err
+		}
 	}
 	late, err := r.late.begin(ctx, policy)
 	if err != nil {
 		return err
 	}
-	bases := ancestry{rt: r.rt}
+	bases := &ancestry{rt: r.rt}
+	if len(policy) > 0 {
+		err = r.keepAll(ctx, policy, bases, &late)
+	}
+	if err == nil {
+		err = r.sweep(ctx, policy, bases, &late)
+	}
+	if err != nil {
+		r.late.again(late)
+		return err
+	}
+	if len(policy) == 0 { // no rows were made again
+		r.late.again(lateNotes{all: late.all, series: late.series})
+		return nil
+	}
+	return r.late.done(ctx, late)
+}
+
+// keepAll applies the rules to every series.
+func (r *Retainer) keepAll(ctx context.Context, policy series.Policy, bases *ancestry, late *lateNotes) error {
 	n, bad := int64(0), 0
 	var failed error
-	err = r.rt.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
+	err := r.rt.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
 		types := bases.of(v.Type())
 		for l := range v.EachLatest() {
 			rule := policy.For(types, l.Key)
@@ -45,16 +70,10 @@ func (r *Retainer) apply(ctx context.Context) error {
 	if bad > 1 {
 		failed = fmt.Errorf("%w; %d series failed", failed, bad)
 	}
-	if err = errors.Join(err, failed); err != nil {
-		r.late.again(late)
-		return err
+	if err = errors.Join(err, failed); err == nil {
+		r.count(func(s *Status) { s.Series = n })
 	}
-	r.count(func(s *Status) { s.Series = n })
-	if err := r.forgetDeleted(ctx, late.deleted); err != nil {
-		r.late.again(late)
-		return err
-	}
-	return r.late.done(ctx, late)
+	return err
 }
 
 // keep applies a rule to one series.
@@ -196,38 +215,6 @@ func (r *Retainer) addTo(ctx context.Context, k *Series, task series.Task, row *
 			return nil
 		}
 	}
-}
-
-// forgetDeleted removes the rollups of deleted entities.
-func (r *Retainer) forgetDeleted(ctx context.Context, deleted map[string]struct{}) error {
-	if len(deleted) == 0 {
-		return nil
-	}
-	docs, err := r.rt.Docs(ctx, kindSeries)
-	if err != nil {
-		return err
-	}
-	for i := range docs {
-		k, err := decodeSeries(docs[i].Body)
-		if err != nil {
-			return fmt.Errorf("series %s: %w", docs[i].ID, err)
-		}
-		if _, ok := deleted[k.Entity]; !ok {
-			continue
-		}
-		created := int64(0)
-		err = r.rt.View(ctx, k.Entity, func(v entity.View) error { created = v.Created(); return nil })
-		if err != nil && !errors.Is(err, entity.ErrNotFound) {
-			return err
-		}
-		if created != k.Created {
-			if err := r.store.forget(ctx, k); err != nil {
-				return err
-			}
-			delete(r.cache, k.name())
-		}
-	}
-	return nil
 }
 
 // ancestry finds out what types extend, nearest first. It remembers the answers.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 
@@ -28,7 +27,7 @@ const (
 )
 
 // lateness records which series got values of times whose rows may have been made
-// already, and which entities were deleted. It follows the changes from a cursor that is
+// already, and which entities were deleted or got another type. It follows the changes from a cursor that is
 // stored after each round, so that it misses nothing while the process is down.
 type lateness struct {
 	rt      *entity.Runtime
@@ -44,10 +43,11 @@ type lateness struct {
 
 // lateNotes is what was recorded up to a cursor.
 type lateNotes struct {
-	all     bool                       // every series may be late
-	series  map[lateKey][]series.Range // in order, apart from each other
-	deleted map[string]struct{}
-	cursor  string
+	all    bool                       // every series may be late
+	series map[lateKey][]series.Range // in order, apart from each other
+	edited map[string]struct{}        // entities that were deleted or got another type
+	unsure bool                       // any entity may have been
+	cursor string
 }
 
 type lateKey struct{ id, key string }
@@ -65,6 +65,9 @@ func (n *lateNotes) of(id, key string) []series.Range {
 func (l *lateness) begin(ctx context.Context, policy series.Policy) (lateNotes, error) {
 	l.mu.Lock()
 	l.grace = int64(series.MaxSpan)
+	if len(policy) == 0 {
+		l.grace = 0 // of a rule that may come
+	}
 	for i := range policy {
 		l.grace = min(l.grace, int64(policy[i].Grace))
 	}
@@ -93,10 +96,34 @@ func (l *lateness) again(taken lateNotes) {
 			l.note(k, r)
 		}
 	}
-	if l.noted.deleted == nil {
-		l.noted.deleted = make(map[string]struct{})
+	l.noted.unsure = l.noted.unsure || taken.unsure
+	for id := range taken.edited {
+		l.edited(id)
 	}
-	maps.Copy(l.noted.deleted, taken.deleted)
+}
+
+// begun reports whether changes are followed, or were by a process before.
+func (l *lateness) begun(ctx context.Context) (bool, error) {
+	if l.started {
+		return true, nil
+	}
+	_, err := l.rt.Doc(ctx, kindState, statePlace)
+	if errors.Is(err, entity.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// edited notes an entity. REQUIRES: l.mu held.
+func (l *lateness) edited(id string) {
+	if l.noted.edited == nil {
+		l.noted.edited = make(map[string]struct{})
+	}
+	if len(l.noted.edited) >= maxLate {
+		l.noted.unsure = true
+		return
+	}
+	l.noted.edited[id] = struct{}{}
 }
 
 // done stores the place up to which everything has been dealt with.
@@ -148,11 +175,8 @@ func (l *lateness) take(c *entity.Change) {
 	defer l.mu.Unlock()
 	l.cursor = c.Cursor
 	if c.Edit != nil {
-		if c.Edit.Deleted {
-			if l.noted.deleted == nil {
-				l.noted.deleted = make(map[string]struct{})
-			}
-			l.noted.deleted[c.Entity] = struct{}{}
+		if c.Edit.Deleted || c.Edit.Typed {
+			l.edited(c.Entity)
 		}
 		return
 	}
@@ -168,7 +192,8 @@ func (l *lateness) take(c *entity.Change) {
 // are lost, every series may be late.
 func (l *lateness) start(ctx context.Context) error {
 	doc, err := l.rt.Doc(ctx, kindState, statePlace)
-	if err != nil && !errors.Is(err, entity.ErrNotFound) {
+	missing := errors.Is(err, entity.ErrNotFound)
+	if err != nil && !missing {
 		return err
 	}
 	changes, err := l.rt.Follow(ctx, entity.ChangesQuery{Cursor: string(doc.Body), Edits: true})
@@ -182,6 +207,13 @@ func (l *lateness) start(ctx context.Context) error {
 	l.mu.Lock()
 	l.cursor = changes.Cursor() // where to resume if nothing comes before the next start
 	l.mu.Unlock()
+	if missing {
+		// Before any row is made: what comes after it is late, even if this round does not end.
+		if _, err := l.rt.PutDoc(ctx, kindState, statePlace, []byte(changes.Cursor()), ""); err != nil {
+			changes.Close()
+			return err
+		}
+	}
 	l.wg.Go(func() {
 		defer changes.Close()
 		l.record(ctx, changes)
@@ -211,5 +243,5 @@ func (l *lateness) record(ctx context.Context, changes *entity.Follower) {
 func (l *lateness) lost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noted.all = true
+	l.noted.all, l.noted.unsure = true, true
 }

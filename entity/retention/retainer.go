@@ -42,6 +42,7 @@ type Retainer struct {
 	editing sync.Mutex // held while a rule is compared with the others and put
 
 	cache map[seriesName]*Series // owned by the rounds
+	swept *series.Policy         // what all that is kept was last compared with, nil for never; owned by the rounds
 	late  *lateness
 
 	mu     sync.Mutex

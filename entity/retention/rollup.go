@@ -260,13 +260,14 @@ func (r rollups) merge(ctx context.Context, k *Series, step series.Span, n int64
 			list = append(list, old[i])
 		}
 	}
-	if err := r.putChunk(ctx, k, step, n, list); err != nil {
-		return err
-	}
-	if len(list) > 0 {
+	if len(list) > 0 && k.chunks[step].next(n) != n {
+		// First it is noted that it may exist: after a crash it is found, and goes with its entity.
 		k.put(step, chunkRun{n, n + 1})
+		if err := r.save(ctx, k); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.putChunk(ctx, k, step, n, list)
 }
 
 // remove deletes the rows of a step that begin before a time.

@@ -71,6 +71,15 @@ func (c chunkRuns) from(n int64) chunkRuns {
 	return rest
 }
 
+// until returns the runs without n and what is behind it.
+func (c chunkRuns) until(n int64) chunkRuns {
+	rest := slices.Clone(c[:c.at(n)])
+	if i := len(rest); i < len(c) && c[i][0] < n {
+		rest = append(rest, chunkRun{c[i][0], n})
+	}
+	return rest
+}
+
 // with returns the runs and one more.
 func (c chunkRuns) with(run chunkRun) chunkRuns {
 	i, end := c.at(run[0]-1), 0 // also the one that ends where this one begins
