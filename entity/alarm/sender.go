@@ -76,6 +76,7 @@ type target struct {
 
 func newSender(s *Service) *sender {
 	transport := &http.Transport{
+		DialContext:         newDialer().DialContext,
 		MaxIdleConnsPerHost: deliveriesAtOnce, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: deliveryTimeout,
 		ResponseHeaderTimeout: deliveryTimeout, MaxResponseHeaderBytes: 64 << 10,
 	}

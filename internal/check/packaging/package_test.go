@@ -100,7 +100,7 @@ func TestDebianPackage(t *testing.T) {
 
 // TestRPMPackage looks at what is in the RPM and at its scripts, and unpacks it, an upgrade with a
 // configuration that was changed, and its removal, in a directory: there is no system with RPM to
-// install it on, so that the scripts are not run.
+// install it on, so that TestRPMScripts runs the scripts.
 func TestRPMPackage(t *testing.T) {
 	t.Parallel()
 	need(t, "rpm")
@@ -170,6 +170,61 @@ func TestRPMPackage(t *testing.T) {
 	}
 	if text, err := os.ReadFile(config + ".rpmsave"); string(text) != "# mine\n" {
 		t.Errorf("the configuration after the removal: %q, %v", text, err)
+	}
+}
+
+// TestRPMScripts runs the scripts of the RPM in the order and with the arguments of an installation,
+// an upgrade and a removal, where systemd seems to run and what they call only says that it was called.
+func TestRPMScripts(t *testing.T) {
+	t.Parallel()
+	need(t, "rpm", "unshare")
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	const called = "#!/bin/sh\necho \"${0##*/} $*\" >>\"$LOG\"\n"
+	for name, then := range map[string]string{
+		"systemctl": "", "groupadd": `touch "$LOG.group"`, "useradd": `touch "$LOG.passwd"`, "getent": `test -e "$LOG.$1"`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(called+then+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(built, "new.rpm")
+	// perform runs a script and returns what it called.
+	perform := func(tag, arg string) string {
+		t.Helper()
+		const begin = `mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec sh -e -c "$1" "$2" "$3"`
+		if err := os.WriteFile(log, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		env := []string{"LOG=" + log, "PATH=" + dir + ":" + os.Getenv("PATH")}
+		if err := run(t.Context(), env, "unshare", "--mount", "sh", "-c", begin, "sh", query(t, file, "%{"+tag+"}"), tag, arg); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const (
+		user    = "--system --gid greenroom --home-dir /var/lib/greenroom --no-create-home --shell /sbin/nologin --comment Greenroom server greenroom"
+		known   = "getent group greenroom\ngetent passwd greenroom\n"
+		reload  = "systemctl --system daemon-reload\n"
+		enable  = "systemctl --no-reload preset greenroom.service\n"
+		restart = "systemctl try-restart greenroom.service\n"
+		disable = "systemctl --no-reload disable --now greenroom.service\n"
+	)
+	for _, step := range []struct{ what, tag, arg, want string }{
+		{"an installation makes the user", "PREIN", "1", "getent group greenroom\ngroupadd --system greenroom\ngetent passwd greenroom\nuseradd " + user + "\n"},
+		{"and enables the server as the presets say", "POSTIN", "1", reload + enable},
+		{"an upgrade finds the user", "PREIN", "2", known},
+		{"and leaves it enabled or not", "POSTIN", "2", reload},
+		{"the old version does not stop it", "PREUN", "1", ""},
+		{"and restarts it", "POSTUN", "1", reload + restart},
+		{"a removal stops and disables it", "PREUN", "0", disable},
+		{"and makes systemd forget it", "POSTUN", "0", reload},
+	} {
+		same(t, step.what, perform(step.tag, step.arg), step.want)
 	}
 }
 
