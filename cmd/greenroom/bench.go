@@ -31,6 +31,7 @@ type benchOptions struct {
 	duration                        time.Duration
 
 	shape, data string
+	recording   string
 	entitiesSet bool // --entities was given
 }
 
@@ -76,6 +77,7 @@ on disk per value.`,
 	f.Int64Var(&o.messages, "messages", benchMaxMessages, "stop after this many messages")
 	f.StringVar(&o.shape, "shape", "", "start a server and apply this load: all, or a comma-separated list of the names above")
 	f.StringVar(&o.data, "data", ".", "directory on the disk to measure, for --shape")
+	f.StringVar(&o.recording, "recording", defaultRecording, "CSV file with readings on which other stores are compared, for --shape stores and history")
 	f.Float64Var(&o.rate, "rate", 0, "messages per second in total; 0 means as many as possible")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "stop after this time")
 	return cmd

@@ -28,12 +28,13 @@ var shapes = []shape{
 	{"fan-in", "L7", "10 000 meters to 100 floors to one building, by mappings", runFanIn},
 	{"chain", "L8", "chains of mappings of 1 to 64 steps", runChain},
 	{"reconnect", "L9", "devices that connect at once, each with 100 buffered readings", runReconnect},
-	{"history", "L11", "questions for a history", runHistory},
+	{"history", "L11", "questions for a history, then stores", runHistory},
 	{"search", "L12", "filters over --entities, a traversal of 3 000, and from a write to its being found", runSearch},
 	{"fan-out", "L13", "1 000 event streams with filters", runFanOut},
 	{"crash", "L14", "kill -9 again and again (see greenroom verify)", runCrash},
 	{"secure", "L15", "with TLS and credentials beside without, idle connections, connects by password", runSecure},
 	{"hostile", "L16", "the others' latency beside clients that cost as much as they can", runHostile},
+	{"stores", "L18", "the recording, beside InfluxDB 1 and VictoriaMetrics if they are installed", runStores},
 	{"commands", "L17", "commands that are queued, and that devices answer", runCommands},
 }
 

@@ -192,7 +192,10 @@ func runHistory(ctx context.Context, s *suite) error {
 		body := fmt.Sprintf(`{"entities":[%s],"keys":["v"],"agg":["max"],"step":"1m","group_by":[],"from":%d,"to":%d}`, strings.Join(ids, ","), at, at+3_600_000)
 		return c.do("POST", "/v1/history", "application/json", body, &struct{}{})
 	})
-	return s.err
+	if s.err != nil {
+		return s.err
+	}
+	return runStores(ctx, s)
 }
 
 // runSearch searches, traverses relations, and waits until writes are found.
