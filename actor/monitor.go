@@ -19,8 +19,9 @@ import (
 //     (runtime/metrics, some 100 ns). To look for handlers that take longer than a tick
 //     would not do: with handlers that block for a millisecond each, every worker has
 //     always just begun one. On a load that keeps the processors busy it lets nobody in,
-//     but for handlers that compute for long: for each of those there is one worker more, and
-//     the Go scheduler shares the processors out among them.
+//     but for handlers that take long: for each of those there is one worker more. No more of
+//     them compute than goroutines can run; the others are blocked, and cost no processor. Among
+//     those that compute the Go scheduler shares the processors out.
 //   - It keeps the coarse clock: time.Now for each message would cost more than the
 //     message.
 type monitor struct {
@@ -32,7 +33,10 @@ type monitor struct {
 	stuck     []stuckReport // gathered in this look
 	reporting atomic.Bool   // those of an earlier look are on their way
 
-	computed time.Time // when it was last found out whether handlers compute
+	computed time.Time     // when it was last found out whether handlers compute
+	recheck  time.Duration // after which that is found out again
+
+	runs lowest // goroutines that can run
 
 	starved time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
@@ -49,7 +53,26 @@ const (
 	surplusAtOnce = 64                     // such workers with a tick
 	recheckAfter  = time.Second            // whether handlers that were found to compute still do
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
+	secondShare   = 50                     // of the time that they take is what passes at least until they are taken again
+	lowestLooks   = 8                      // after which the lowest of the numbers noted is taken anew
 )
+
+// lowest is the smallest of the numbers noted lately, in lowestLooks and longAfter at least: timers that are due
+// together make any number of goroutines runnable for a moment, and those that compute are so always.
+type lowest struct {
+	since       time.Time
+	looks       int // since then
+	now, before int // in the span that has begun at since, and in the one before
+}
+
+func (l *lowest) note(now time.Time, n int) int {
+	if l.looks >= lowestLooks && now.Sub(l.since) >= longAfter {
+		*l = lowest{since: now, before: l.now, now: n}
+	}
+	l.looks++
+	l.now = min(l.now, n)
+	return min(l.now, l.before)
+}
 
 // watched is what the monitor remembers about a worker.
 type watched struct {
@@ -147,21 +170,22 @@ func (s *scheduler) look(now time.Time) poolState {
 		return poolIdle
 	}
 	waits := s.backlog()
-	busy := s.processorsBusy()
+	runs, busy := s.processorLoad()
 	allowed := s.allowed.Load()
 	if !busy || long == 0 {
 		s.computing.Store(false)
 	}
-	if !s.computing.Load() || now.Sub(m.computed) > recheckAfter {
+	if !s.computing.Load() || now.Sub(m.computed) > m.recheck {
 		for i := 0; busy && waits+long > 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
 			// On idle processors Go's timers are due together, by the millisecond: handlers that
 			// slept have just become runnable, each time the monitor looks. Those that compute
 			// are so still when it has let all go first, or take long about it. Once that is
 			// known it does not look again for a while: a round of all takes 10 ms each.
 			runtime.Gosched()
-			busy = s.processorsBusy()
+			runs, busy = s.processorLoad()
 		}
 		m.computed = time.Now()
+		m.recheck = max(recheckAfter, secondShare*m.computed.Sub(now)) // nobody looks after the workers meanwhile
 		s.computing.Store(busy && long > 0 && m.computed.Sub(now) >= starvedFor)
 	}
 	if waits == 0 || moving > 0 {
@@ -169,6 +193,7 @@ func (s *scheduler) look(now time.Time) poolState {
 	} else if m.starved.IsZero() {
 		m.starved = now
 	}
+	compute := min(long, m.runs.note(now, max(0, runs))) // the others are blocked, however busy the processors are
 	starved := !m.starved.IsZero() && now.Sub(m.starved) >= starvedFor
 	switch {
 	case waits > 0 && !busy && waits <= int(s.searching.Load()): // who was let in has not begun yet
@@ -177,14 +202,14 @@ func (s *scheduler) look(now time.Time) poolState {
 		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
 		if busy { // and who searches may have no processor for it
 			if more, m.starved = 1, now; long > 0 {
-				more = min(waits, max(1, longMost-int(allowed)))
+				more = min(waits, max(1, longMost-compute))
 			}
 		}
 		if s.addWorkers(more) {
 			return poolGrows
 		}
 	case busy:
-		s.allow(max(s.n+int32(min(long, longMost)), allowed-max(1, allowed/16)))
+		s.takeBack(waits, moving, long, compute)
 		return poolBusy
 	default:
 		s.allow(max(s.n+int32(slow), allowed-max(1, allowed/8)))
@@ -193,6 +218,21 @@ func (s *scheduler) look(now time.Time) poolState {
 		return poolBusy
 	}
 	return poolSame
+}
+
+// takeBack lowers the number of workers that may be on busy processors. Those in long handlers do not come
+// back by that. While nobody waits there is room beside them, so that the next who does finds it at
+// once. While actors wait the room is what lets them in, and is taken back only where it goes to ever
+// more handlers that compute, or to workers that all get on.
+func (s *scheduler) takeBack(waits, moving, long, compute int) {
+	allowed := s.allowed.Load()
+	switch {
+	case waits == 0:
+		s.allow(max(s.n+int32(long), allowed-max(1, allowed/16)))
+	case moving > int(s.n) || compute >= longMost:
+		s.allow(max(s.n+int32(long-compute+min(compute, longMost)), allowed-max(1, allowed/16)))
+	default: // as many as now
+	}
 }
 
 // mark marks all workers as due. It returns how many have not handled a message since the
@@ -294,16 +334,16 @@ func (s *scheduler) endSurplus(now time.Time) (left bool) {
 	return len(s.asleep) > int(s.n)
 }
 
-// processorsBusy reports whether the Go scheduler has as much to run as it can, besides
-// the monitor itself and workers that only look for something to do.
-func (s *scheduler) processorsBusy() bool {
+// processorLoad returns how many goroutines run or could run, besides the monitor itself and workers that
+// only look for something to do, and whether that is as much as the processors can do.
+func (s *scheduler) processorLoad() (runs int, busy bool) {
 	samples := s.monitor.samples[:]
 	metrics.Read(samples)
-	busy := -1 - int(s.searching.Load())
+	runs = -1 - int(s.searching.Load())
 	for _, m := range samples {
 		if m.Value.Kind() == metrics.KindUint64 {
-			busy += int(m.Value.Uint64())
+			runs += int(m.Value.Uint64())
 		}
 	}
-	return busy >= runtime.GOMAXPROCS(0)
+	return runs, runs >= runtime.GOMAXPROCS(0)
 }
