@@ -25,6 +25,10 @@ var (
 	// not been kept, unless the text says that the outcome is unknown. Existing data can be read.
 	ErrFull = errors.New("no room on the disk of the store")
 
+	// ErrBusy says that too much of the same sender waits for its commit already, see Once.By. What
+	// it refuses has not been kept, and may be sent again when some of that is committed.
+	ErrBusy = errors.New("too much waits for its commit")
+
 	// ErrClosed says that the runtime has been closed or that its actor system
 	// was shut down. A reading refused with it has not been kept.
 	ErrClosed = errors.New("entity runtime closed")

@@ -108,8 +108,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 // which none of them is kept: ErrTooManyKeys, ErrFailed, ErrStopped, ErrClosed or an error of the
 // store. With ErrFull the outcome may be unknown: the readings wait until there is room, and are
 // then kept. done is called on another goroutine, must not block, and may be nil. If Ingest returns
-// an error, nothing is kept and done is never called: ErrInvalid, ErrFull, ErrClosed, or the cause
-// of ctx while waiting.
+// an error, nothing is kept and done is never called: ErrInvalid, ErrFull, ErrBusy, ErrClosed, or the
+// cause of ctx while waiting.
 //
 // size is about how many bytes the readings took on their way here; what they take in memory is
 // counted if it is more. From now on the readings belong to the runtime.

@@ -14,6 +14,9 @@ import (
 // source in turn, first come first served within a source. Who waits is a source that is
 // slowed down. While the store is full it lets in the patient only.
 //
+// Who waits has its readings in memory, too. They are waitingWindows times as much as the
+// window at most, of which nobody may have more than is left for others.
+//
 // The naive design, one line for all, puts what a source sends every few seconds behind
 // everything that another one has sent as fast as it could: with 32 MiB in the window that
 // was more than a second of commits, and as much again for each 32 MiB that waited.
@@ -27,6 +30,7 @@ type window struct {
 	free    []*source             // for the next ones
 	turns   list.List             // of *source: those who wait and have share left, whose turn is next first
 	waiting int                   // applicants of all sources
+	wanted  int64                 // bytes that they wait for
 	closed  bool
 	idle    chan struct{} // made by close; closed when nothing is in use
 }
@@ -51,6 +55,7 @@ type source struct {
 	key     sourceKey
 	used    int64
 	waiting list.List     // of *applicant
+	wanted  int64         // bytes that they wait for
 	turn    *list.Element // in window.turns, nil while none waits or share is used up
 }
 
@@ -65,9 +70,12 @@ type applicant struct {
 // freeSources is how many sources that have nothing in the window are kept for the next ones.
 const freeSources = 256
 
+// waitingWindows is how many times the size of the window may wait for it.
+const waitingWindows = 8
+
 // acquire takes bytes for a source, waiting for them until ctx ends. What is larger than
 // the window, or the share, takes all of it. Who is not patient is refused while the store
-// is full.
+// is full, or if too much waits.
 func (w *window) acquire(ctx context.Context, key sourceKey, bytes int64, patient bool) (*source, error) {
 	w.mu.Lock()
 	if w.closed {
@@ -84,9 +92,16 @@ func (w *window) acquire(ctx context.Context, key sourceKey, bytes int64, patien
 		w.mu.Unlock()
 		return s, nil
 	}
+	if left := waitingWindows*w.size - w.wanted; s.wanted+bytes > left && !patient {
+		w.leave(s)
+		w.mu.Unlock()
+		return nil, fmt.Errorf("%w: %d bytes wait, and %d are left for others", ErrBusy, s.wanted, left)
+	}
 	a := &applicant{source: s, bytes: bytes, patient: patient, granted: make(chan struct{})}
 	place := s.waiting.PushBack(a)
 	w.waiting++
+	w.wanted += bytes
+	s.wanted += bytes
 	w.line(s)
 	w.mu.Unlock()
 
@@ -147,6 +162,8 @@ func (w *window) remove(a *applicant, place *list.Element) {
 	s := a.source
 	s.waiting.Remove(place)
 	w.waiting--
+	w.wanted -= a.bytes
+	s.wanted -= a.bytes
 	w.line(s) // the next one may be smaller
 	w.leave(s)
 }

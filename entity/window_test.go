@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,8 +67,8 @@ func (u *windowUser) drain() {
 		u.commit(1)
 	}
 	u.wg.Wait()
-	if w := u.w; w.used != 0 || len(w.sources) != 0 || w.turns.Len() != 0 || w.waiting != 0 {
-		u.t.Errorf("an empty window has %d bytes in use, %d sources, %d turns, %d that wait", w.used, len(w.sources), w.turns.Len(), w.waiting)
+	if w := u.w; w.used != 0 || len(w.sources) != 0 || w.turns.Len() != 0 || w.waiting != 0 || w.wanted != 0 {
+		u.t.Errorf("an empty window has %d bytes in use, %d sources, %d turns, %d that wait for %d bytes", w.used, len(w.sources), w.turns.Len(), w.waiting, w.wanted)
 	}
 }
 
@@ -174,6 +175,32 @@ func TestWhoGivesUpWaitingLetsInOthers(t *testing.T) {
 		}
 		u.drain()
 		<-idle
+	})
+}
+
+// TestNobodyWaitsWithMoreThanItLeavesForOthers has one source come with all it can at once: what
+// waits is in memory.
+func TestNobodyWaitsWithMoreThanItLeavesForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &windowUser{t: t, w: &window{size: 100, share: 100}}
+		for range 6 {
+			u.want("flood", 100)
+		}
+		got := u.order()
+		if len(got) != 2 || got[0] != "flood" || !strings.HasPrefix(got[1], "flood: "+ErrBusy.Error()) {
+			t.Errorf("of six one must be let in, and four wait: %q", got)
+		}
+		u.want("other", 100)
+		u.expect()
+		u.ask(t.Context(), "flood", 100, true) // who computes from others waits
+		u.expect()
+		for _, by := range []string{"other", "flood", "flood"} {
+			u.commit(1)
+			u.expect(by)
+		}
+		u.want("flood", 100) // there is room to wait again
+		u.expect()
+		u.drain()
 	})
 }
 

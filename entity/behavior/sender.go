@@ -190,7 +190,7 @@ func (s *sender) take() (landed []string, refused []Failure, done int) {
 // refusal reports whether an effect is refused for good: it does not agree with the entity's
 // type or with a limit.
 func refusal(err error) bool {
-	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, entity.ErrFull, context.Canceled, context.DeadlineExceeded} {
+	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, entity.ErrFull, entity.ErrBusy, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, transient) {
 			return false
 		}

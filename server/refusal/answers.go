@@ -76,6 +76,10 @@ var Answers = []Answer{
 		Hint: "make room on it, or move the store; commits go on by themselves when there is room",
 	},
 	{
+		Err: entity.ErrBusy, Name: "entity.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Retry: true,
+		Hint: "send it again in a moment, and less at once",
+	},
+	{
 		Err: entity.ErrStopped, Name: "entity.ErrStopped", Cause: CauseFailed, Status: http.StatusServiceUnavailable, Code: codeImplementation, Retry: true,
 		Hint: "the readings were not kept; send them again",
 	},
