@@ -263,11 +263,11 @@ func (i *issuer) run(ctx context.Context) {
 				return
 			case err != nil:
 				failed = append(failed, host)
-				i.log.LogAttrs(ctx, slog.LevelError, "there is no certificate for a host; it is asked for again",
+				i.log.LogAttrs(ctx, slog.LevelError, "cannot obtain a certificate for a host; will try again",
 					slog.String("host", host), slog.Duration("in", wait), slog.Any("error", err))
 			default:
 				close(i.ready[plainHost(host)])
-				i.log.LogAttrs(ctx, slog.LevelInfo, "there is a certificate for a host",
+				i.log.LogAttrs(ctx, slog.LevelInfo, "obtained a certificate for a host",
 					slog.String("host", host), slog.Time("expires", cert.Leaf.NotAfter))
 			}
 		}

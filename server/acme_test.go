@@ -209,7 +209,7 @@ func TestAnAuthorityIssuesTheCertificate(t *testing.T) {
 	stranger.ServerName = "elsewhere.example"
 	if conn, err := tls.Dial("tcp", s.HTTPAddr(), stranger); err == nil {
 		_ = conn.Close()
-		t.Error("there is a certificate for a host that was not named")
+		t.Error("obtained a certificate for a host that was not named")
 	}
 
 	if err := s.stopped(t); err != nil {

@@ -152,7 +152,7 @@ func (s *Server) tellAlarms() {
 		case s.serving.Err() != nil, errors.Is(err, alarm.ErrClosed), errors.Is(err, entity.ErrClosed):
 			return
 		case err != nil:
-			s.log.LogAttrs(s.serving, slog.LevelWarn, "MQTT: the events of alarms are read again", slog.Any("error", err))
+			s.log.LogAttrs(s.serving, slog.LevelWarn, "MQTT: cannot read the events of alarms; trying again", slog.Any("error", err))
 			select {
 			case <-time.After(time.Second):
 			case <-s.serving.Done():

@@ -174,11 +174,11 @@ func (c *certificates) current() *tls.Config {
 	config, err := c.load()
 	if err != nil {
 		c.failed = stamp
-		c.log.LogAttrs(context.Background(), slog.LevelError, "the certificates have changed and cannot be used; those before stay", slog.Any("error", err))
+		c.log.LogAttrs(context.Background(), slog.LevelError, "the changed certificates are invalid; keeping the previous ones", slog.Any("error", err))
 		return c.config
 	}
 	c.config, c.stamp = config, stamp
-	c.log.LogAttrs(context.Background(), slog.LevelInfo, "the certificates are read again")
+	c.log.LogAttrs(context.Background(), slog.LevelInfo, "reloaded the certificates")
 	return config
 }
 

@@ -33,7 +33,7 @@ func (s *Server) openConsole() {
 	}
 	ln, err := console.Listen(s.cfg.Console)
 	if err != nil {
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "the console has no socket", slog.Any("error", err))
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot create the socket of the console", slog.Any("error", err))
 		return
 	}
 	s.consoleLn = ln
@@ -45,7 +45,7 @@ func (s *Server) serveConsole() {
 		return
 	}
 	if err := s.console.Serve(s.serving, s.consoleLn); err != nil {
-		s.log.LogAttrs(context.Background(), slog.LevelError, "the console is not served any more", slog.Any("error", err))
+		s.log.LogAttrs(context.Background(), slog.LevelError, "serving the console failed", slog.Any("error", err))
 	}
 }
 

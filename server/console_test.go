@@ -70,7 +70,7 @@ func TestAServerStartsWithoutTheSocketOfTheConsole(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "the console has no socket") {
+	if !strings.Contains(log.String(), "cannot create the socket of the console") {
 		t.Errorf("the log is %s", log.String())
 	}
 }

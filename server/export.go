@@ -143,7 +143,7 @@ func (a *transferAPI) export(w http.ResponseWriter, r *http.Request, in *exportR
 		return nil
 	}
 	if x.ctx.Err() == nil {
-		a.log.LogAttrs(x.ctx, slog.LevelWarn, "export broken off", slog.Any("error", err))
+		a.log.LogAttrs(x.ctx, slog.LevelWarn, "export interrupted", slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)
 }

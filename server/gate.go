@@ -168,7 +168,7 @@ func (g *gate) note(ctx context.Context, who *access.Principal, from netip.Addr,
 func (g *gate) add(ctx context.Context, entry *access.Entry) {
 	// The action took place, even if the client leaves.
 	if err := g.audit.Add(context.WithoutCancel(ctx), *entry); err != nil {
-		g.log.LogAttrs(ctx, slog.LevelError, "a change is not in the audit log", slog.String("who", entry.Who),
+		g.log.LogAttrs(ctx, slog.LevelError, "cannot record a change in the audit log", slog.String("who", entry.Who),
 			slog.String("action", entry.Action), slog.String("what", shorten(entry.What, 300)), slog.Any("error", err))
 	}
 }

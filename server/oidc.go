@@ -326,12 +326,12 @@ func (l *oidcLogin) page(w http.ResponseWriter, status int, p oidcPage) {
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if err := oidcTemplate.Execute(w, p); err != nil {
-		l.log.LogAttrs(context.Background(), slog.LevelDebug, "a page was not sent", slog.Any("error", err))
+		l.log.LogAttrs(context.Background(), slog.LevelDebug, "cannot send a page", slog.Any("error", err))
 	}
 }
 
 // fail shows what the person can act on, and logs the error, which may be meant for admins only.
 func (l *oidcLogin) fail(w http.ResponseWriter, r *http.Request, status int, text string, err error) {
-	l.log.LogAttrs(r.Context(), slog.LevelWarn, "a login by OpenID Connect has failed", slog.String("address", addressOf(r).String()), slog.Any("error", err))
+	l.log.LogAttrs(r.Context(), slog.LevelWarn, "a login with OpenID Connect failed", slog.String("address", addressOf(r).String()), slog.Any("error", err))
 	l.page(w, status, oidcPage{Error: text})
 }

@@ -46,7 +46,7 @@ func (p *provisioner) Provision(ctx context.Context, from netip.Addr, r *thingsb
 	}
 	entry := access.Entry{Who: access.MadeBy(key.Name), From: from.String(), Action: "provisionDevice", What: r.Device, Outcome: "ok"}
 	if err := p.audit.Add(context.WithoutCancel(ctx), entry); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelError, "a provisioned device is not in the audit log", slog.String("device", r.Device), slog.Any("error", err))
+		p.log.LogAttrs(ctx, slog.LevelError, "cannot record a provisioned device in the audit log", slog.String("device", r.Device), slog.Any("error", err))
 	}
 	return answer
 }

@@ -256,7 +256,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	}
 	// Under systemd, the service counts as started only now.
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the server is ready", slog.Any("error", err))
+		log.LogAttrs(ctx, slog.LevelWarn, "cannot notify systemd that the server is ready", slog.Any("error", err))
 	}
 	if !o.demo {
 		return s.Run(ctx)

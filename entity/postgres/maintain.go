@@ -55,7 +55,7 @@ func (s *Store) maintain() (stop func()) {
 				return
 			}
 			if err := work(ctx, time.Now()); err != nil && ctx.Err() == nil {
-				s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "maintenance of the store failed, it is tried again later", slog.String("error", err.Error()))
+				s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "maintenance of the store failed; will try again", slog.String("error", err.Error()))
 			}
 		}
 	})

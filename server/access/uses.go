@@ -77,7 +77,7 @@ func (u *uses) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), usesEvery)
 	defer cancel()
 	if err := u.write(ctx); err != nil {
-		u.book.log.LogAttrs(ctx, slog.LevelWarn, "when principals were last used is not kept", slog.Any("error", err))
+		u.book.log.LogAttrs(ctx, slog.LevelWarn, "cannot store when principals were last used", slog.Any("error", err))
 	}
 }
 

@@ -34,7 +34,7 @@ func (l *Layout) receive(c layout.Client, id string) {
 		return l.send(c, command, receipt)
 	})
 	if err != nil {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "cannot deliver commands to a device", slog.String("entity", id), slog.Any("error", err))
 	}
 }
 

@@ -61,7 +61,7 @@ func (l *Layout) join(c layout.Client, id string) error {
 		return l.send(r, command, receipt)
 	})
 	if err != nil {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "cannot deliver commands to a device", slog.String("entity", id), slog.Any("error", err))
 	}
 	if before != nil {
 		before.End()

@@ -149,7 +149,7 @@ func (h *Host) settle(id, command string, refused error) {
 			return
 		}
 		if wait == commandPauseMin {
-			h.Logger.LogAttrs(ctx, slog.LevelWarn, "that a device has a command is not kept; it is tried again",
+			h.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot record that a command was delivered; will try again",
 				slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
 		}
 		_ = pause.For(ctx, wait) // it has no end

@@ -61,7 +61,7 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 			return
 		}
 		if err != nil {
-			l.broker.log.LogAttrs(context.Background(), slog.LevelError, "accept an MQTT connection", slog.Any("error", err))
+			l.broker.log.LogAttrs(context.Background(), slog.LevelError, "cannot accept an MQTT connection", slog.Any("error", err))
 			select {
 			case <-l.stopped:
 				return

@@ -257,7 +257,7 @@ func (b *Broker) restore(ctx context.Context) error {
 	if len(last) > 0 {
 		if err := b.removeSaved(ctx); err != nil {
 			// For example because the disk is full. They would be restored again after a crash.
-			b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be removed from the store", slog.Any("error", err))
+			b.log.LogAttrs(ctx, slog.LevelError, "cannot remove the saved MQTT sessions from the store", slog.Any("error", err))
 		}
 	}
 	b.restored.Store(true)
@@ -290,7 +290,7 @@ func (b *Broker) takeUp(ctx context.Context) error {
 	}
 	if err != nil {
 		// A server without old sessions is more useful than none.
-		b.log.LogAttrs(ctx, slog.LevelError, "MQTT sessions of before cannot be read, and are lost", slog.Any("error", err))
+		b.log.LogAttrs(ctx, slog.LevelError, "cannot read the saved MQTT sessions, which are lost", slog.Any("error", err))
 	}
 	select {
 	case <-b.shadow.wanted:

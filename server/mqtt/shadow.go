@@ -120,7 +120,7 @@ func (s *shadow) follow(ctx context.Context) {
 		case errors.Is(err, entity.ErrCursorExpired):
 			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes, or computed values, were missed; subscribers get the next ones")
 		default:
-			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: the changes are read again", slog.Any("error", err))
+			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: cannot read the changes; trying again", slog.Any("error", err))
 		}
 	}
 }

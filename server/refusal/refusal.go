@@ -162,7 +162,7 @@ func (c *Counter) AddMessage(source, cause, where, client, detail string, payloa
 	})
 	c.mu.Unlock()
 	if say {
-		c.log.LogAttrs(context.Background(), slog.LevelWarn, "message refused; more of this cause are counted and summed up once a minute",
+		c.log.LogAttrs(context.Background(), slog.LevelWarn, "message refused; further ones for this cause are counted, and logged once a minute",
 			slog.String("source", source), slog.String("cause", cause), slog.String("where", where), slog.String("client", client),
 			slog.String("detail", detail), slog.Uint64("since_last_line", unsaid))
 	}

@@ -51,7 +51,7 @@ func (l *Layout) birth(c layout.Client, t *topic) {
 		return l.send(r, &to, command, receipt)
 	})
 	if err != nil {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "cannot deliver commands to a device", slog.String("entity", id), slog.Any("error", err))
 	}
 	if before != nil {
 		before.End()

@@ -258,7 +258,7 @@ func (l *Layout) Left(c layout.Client) {
 	defer cancel()
 	for _, t := range l.edges.left(c) {
 		if err := l.setOnline(ctx, c, t.id(), false); err != nil {
-			l.host.Logger.LogAttrs(ctx, slog.LevelWarn, "an edge node has gone, and that is not kept", slog.String("entity", t.id()), slog.Any("error", err))
+			l.host.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot mark a disconnected edge node as offline", slog.String("entity", t.id()), slog.Any("error", err))
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id str
 	if !ok {
 		r.miss(c, id, t.name, s.version)
 		if r.logsFull(c) {
-			l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a client gets the commands of no more entities, as there is no room for them",
+			l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a client has reached the limit of entities whose commands it receives",
 				slog.String("entity", id), slog.String("client", c.Self()), slog.Int("limit", MaxDevices), slog.Int("limit_of_all", MaxAllDevices))
 		}
 		return
@@ -151,7 +151,7 @@ func (l *Layout) speaks(c layout.Client, s *set, t *compiled, b bindings, id str
 	err := receiving.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error { return l.send(c, d, command, receipt) })
 	if err != nil { // it is tried again after the next subscription, not with each message
 		r.miss(c, id, t.name, s.version).End()
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "a device gets no commands", slog.String("entity", id), slog.Any("error", err))
+		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "cannot deliver commands to a device", slog.String("entity", id), slog.Any("error", err))
 	}
 }
 
