@@ -13,28 +13,30 @@ import (
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
-// Pauses before something about a command is tried again, doubled from one to the next.
+// Pauses before an operation on a command is tried again, doubled each time.
 const (
 	commandPauseMin = 50 * time.Millisecond
 	commandPauseMax = 2 * time.Second
 )
 
-// Receiving is a client's receiving of the commands of one entity, from Begin to End. The zero
-// value is ready. Its methods may be called concurrently, also End before Begin has returned.
+// Receiving is the delivery of one entity's commands to a client, from Begin to End. The zero value
+// is ready to use. Its methods may be called concurrently; End may be called before Begin has
+// returned.
 type Receiving struct {
 	mu    sync.Mutex
 	stop  func() // nil until the runtime has returned it; guarded by mu
 	ended bool   // guarded by mu
 }
 
-// Begin has the commands of an entity sent to a client, by send: its receipt is that of
-// Client.Send, whose errors send returns. It ends with the first error of send but ErrNoRoom, or
-// when the client may receive them no more; what was not sent then goes to the next client. Call it once. The
-// error is one of entity.Runtime.Receive; a Receiving whose Begin has failed has ended.
+// Begin starts the delivery of an entity's commands to a client with send, which must pass the
+// receipt to Client.Send and return that method's error. The delivery ends at the first error of
+// send other than ErrNoRoom, or when the client may no longer receive the commands; unsent ones
+// then go to the next client. Call Begin once. The error is one of entity.Runtime.Receive; after an
+// error, the Receiving has ended.
 func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entity.Command, receipt *Receipt) error) error {
 	stop, err := h.Runtime.Receive(id, func(command entity.Command) {
 		err := h.sendCommand(&command, func(receipt *Receipt) error {
-			if err := c.May(access.Receive, id); err != nil { // it might when this began
+			if err := c.May(access.Receive, id); err != nil { // it was permitted at the beginning
 				return err
 			}
 			return send(&command, receipt)
@@ -53,7 +55,7 @@ func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entit
 	return err
 }
 
-// End ends the receiving, and does nothing for nil.
+// End ends the delivery. It does nothing if r is nil.
 func (r *Receiving) End() {
 	if r == nil {
 		return
@@ -67,21 +69,21 @@ func (r *Receiving) End() {
 	}
 }
 
-// Ended reports whether it has ended.
+// Ended reports whether the delivery has ended.
 func (r *Receiving) Ended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended
 }
 
-// sendCommand sends a command to a device and has it settled. Where there is no room it waits and
-// tries again, for as long as the command is to be sent: other commands of the device come after
-// it. The error says why the client gets no commands any more.
+// sendCommand sends a command to a device, and settles it. If there is no room, it waits and tries
+// again, as long as the command is to be sent: the device's other commands come after it. The error
+// says why the client receives no more commands.
 func (h *Host) sendCommand(command *entity.Command, send func(receipt *Receipt) error) error {
 	id, name := command.Entity, command.ID
 	receipt := &Receipt{
 		Settled: func(err error) {
-			if !errors.Is(err, ErrGone) { // otherwise it is sent again, by the next connection
+			if !errors.Is(err, ErrGone) { // otherwise it is sent again, over the next connection
 				go h.settle(id, name, err)
 			}
 		},
@@ -101,21 +103,23 @@ func (h *Host) sendCommand(command *entity.Command, send func(receipt *Receipt) 
 	}
 }
 
-// Finish ends a command as done, without a result, of which no more is to come than that the device has it. It
-// tries until that is durable, or until the runtime is closed. Call it on a goroutine of its own.
+// Finish ends a command as done, without a result, for devices that only acknowledge the delivery.
+// It tries until that is durable, or the runtime is closed, and must be called on a separate
+// goroutine.
 func (h *Host) Finish(id, command string) {
-	ctx := context.Background() // the runtime ends it
+	ctx := context.Background() // closing the runtime ends it
 	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
 		err := h.Runtime.Done(ctx, id, command, value.Value{})
 		if err == nil || errors.Is(err, entity.ErrClosed) || errors.Is(err, entity.ErrNotFound) || errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrMismatch) {
 			return
 		}
-		_ = pause.For(ctx, wait) // it has no end
+		_ = pause.For(ctx, wait) // ctx never ends
 	}
 }
 
-// Answered returns the id of the open command of an entity that a device was sent with a number, "" for none. Of two with one
-// number it is the one that was sent last; that it was sent may not be committed yet.
+// Answered returns the id of the open command of an entity that was sent with a number, or "". If
+// two commands have the number, it is the one that was sent last; the commit of that may be
+// pending.
 func Answered(ctx context.Context, rt Runtime, id string, number int64) (command string, err error) {
 	open, err := rt.OpenCommands(ctx, id)
 	if errors.Is(err, entity.ErrNotFound) {
@@ -133,11 +137,11 @@ func Answered(ctx context.Context, rt Runtime, id string, number int64) (command
 	return command, nil
 }
 
-// settle tells an entity that its device has a command, or, with refused, why it cannot have it.
-// It tries until that is durable, since nothing else ends the wait of the commands behind it, or
-// until the runtime is closed. Call it on a goroutine of its own.
+// settle records that a device has received a command or, if refused is not nil, why it could not.
+// It tries until that is durable, because the next commands wait for it, or until the runtime is
+// closed. It must be called on a separate goroutine.
 func (h *Host) settle(id, command string, refused error) {
-	ctx := context.Background() // the runtime ends it
+	ctx := context.Background() // closing the runtime ends it
 	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
 		var err error
 		if refused == nil {
@@ -152,6 +156,6 @@ func (h *Host) settle(id, command string, refused error) {
 			h.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot record that a command was delivered; will try again",
 				slog.String("entity", id), slog.String("command", command), slog.Any("error", err))
 		}
-		_ = pause.For(ctx, wait) // it has no end
+		_ = pause.For(ctx, wait) // ctx never ends
 	}
 }

@@ -2,8 +2,7 @@ package layout
 
 import "strings"
 
-// Matches reports whether a filter of MQTT, with + and #, covers a topic.
-// MQTT 5.0, 4.7.
+// Matches reports whether an MQTT filter, with + and #, matches a topic. MQTT 5.0, 4.7.
 func Matches(filter, topic string) bool {
 	for {
 		part, rest, more := strings.Cut(filter, "/")
@@ -15,7 +14,7 @@ func Matches(filter, topic string) bool {
 			return false
 		}
 		if !more || !deeper {
-			return more == deeper || more && rest == "#" // a/# covers a
+			return more == deeper || more && rest == "#" // a/# matches a
 		}
 		filter, topic = rest, tail
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// By returns a Runtime for what somebody sends, by the name of a principal. It takes care that nobody
-// takes the room that others need: see entity.Once.By.
+// By returns a Runtime that acts on behalf of a principal, so that limits per sender apply: see
+// entity.Once.By.
 func By(rt Runtime, name string) Runtime { return sender{rt, name} }
 
 type sender struct {
@@ -15,7 +15,7 @@ type sender struct {
 	name string
 }
 
-// IngestOnce takes readings.
+// IngestOnce commits readings.
 func (s sender) IngestOnce(ctx context.Context, id string, once entity.Once, readings []entity.Reading, size int, done func(error)) error {
 	once.By = s.name
 	return s.Runtime.IngestOnce(ctx, id, once, readings, size, done)

@@ -156,7 +156,7 @@ func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) 
 // User returns the user name in CONNECT.
 func (c *conn) User() string { return c.user }
 
-// Address returns the client's address.
+// everybody, while nobody has to log in; ended by the first principal
 func (c *conn) Address() netip.Addr { return addressOf(c.RemoteAddr()) }
 
 // Who returns the client's principal.

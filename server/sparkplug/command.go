@@ -14,36 +14,37 @@ import (
 	"github.com/greenroom-go/greenroom/server/layout"
 )
 
-// A command of an entity goes to its edge node as NCMD or DCMD: its name is that of a metric,
-// and its request the value. Sparkplug has no answer to it. So a command is delivered when the
-// edge node has acknowledged the message, and done when it reports the metric with that value,
-// or after a rebirth its birth certificate.
+// A command of an entity is sent to its edge node as NCMD or DCMD: its name is that of a metric,
+// and its request is the value. Sparkplug has no answers. A command is therefore delivered when the
+// edge node has acknowledged the message, and done when the edge node reports the metric with that
+// value, in data or in a birth certificate.
 
-// receiver is a client that gets the commands of an edge node or one of its devices.
+// receiver is the client that receives the commands of an edge node, or of one of its devices.
 type receiver struct {
 	layout.Receiving
 	client  layout.Client
-	pending map[string]pending // by the name of the metric, guarded by Layout.mu
+	pending map[string]pending // by name of the metric, guarded by Layout.mu
 }
 
 // pending is a command that was sent.
 type pending struct {
 	command string
 	want    value.Value
-	until   int64 // when it has expired or timed out at the latest
+	until   int64 // when it will have expired or timed out, in milliseconds since the epoch
 }
 
-// maxPending bounds the commands of a device whose effect is waited for.
+// maxPending bounds the commands of a device that wait for their effect.
 const maxPending = 1000
 
-// birth has a client receive the commands of what it says is online.
+// birth starts the delivery of commands to a client, for the edge node or device that has come
+// online.
 func (l *Layout) birth(c layout.Client, t *topic) {
 	to, id := *t, t.id()
 	r := &receiver{client: c, pending: map[string]pending{}}
 	l.mu.Lock()
 	before := l.receivers[id]
 	l.receivers[id] = r
-	if before != nil { // what it was sent before its birth it may still do
+	if before != nil { // commands sent before its birth may still take effect
 		r.pending = before.pending
 	}
 	l.mu.Unlock()
@@ -62,7 +63,7 @@ func (l *Layout) birth(c layout.Client, t *topic) {
 	c.Joined(id)
 }
 
-// death ends that, if the client is still the one, or is nil.
+// death ends the delivery to c, or with a nil c to any client.
 func (l *Layout) death(c layout.Client, id string) {
 	l.mu.Lock()
 	r := l.receivers[id]
@@ -76,7 +77,7 @@ func (l *Layout) death(c layout.Client, id string) {
 	r.client.Parted(id)
 }
 
-// stopReceiving ends the receiving of a client whose connection has ended.
+// stopReceiving ends all deliveries to a client whose connection has ended.
 func (l *Layout) stopReceiving(c layout.Client) {
 	var ids []string
 	l.mu.Lock()
@@ -94,7 +95,7 @@ func (l *Layout) stopReceiving(c layout.Client) {
 // send sends a command to its edge node.
 func (l *Layout) send(r *receiver, t *topic, command *entity.Command, receipt *layout.Receipt) error {
 	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
-	if err != nil { // it fails, and the others go on
+	if err != nil { // this command fails, and others proceed
 		receipt.Settled(err)
 		return nil
 	}
@@ -106,7 +107,7 @@ func (l *Layout) send(r *receiver, t *topic, command *entity.Command, receipt *l
 	return r.client.Send(to, text, receipt)
 }
 
-// await notes what the edge node reports once it has done a command.
+// await records the value that the edge node will report when it has carried out a command.
 func (l *Layout) await(r *receiver, command *entity.Command, want value.Value) {
 	now := time.Now().UnixMilli()
 	l.mu.Lock()
@@ -116,16 +117,16 @@ func (l *Layout) await(r *receiver, command *entity.Command, want value.Value) {
 			delete(r.pending, name)
 		}
 	}
-	if len(r.pending) < maxPending { // one more times out
+	if len(r.pending) < maxPending { // any beyond that time out
 		r.pending[command.Name] = pending{command.ID, want, command.Expires + command.Timeout}
 	}
 }
 
-// reported ends the commands that a message shows to be done. An error of the runtime is returned:
-// the message is to come again.
+// reported completes the commands whose values a message contains. After an error of the runtime,
+// the message must come again.
 func (l *Layout) reported(t *topic, p *payload) error {
 	id := t.id()
-	done := map[string]pending{} // by name; what is wanted is what is reported
+	done := map[string]pending{} // by name; want is the reported value
 	l.mu.Lock()
 	r := l.receivers[id]
 	if r != nil && len(r.pending) > 0 {
@@ -156,7 +157,7 @@ func (l *Layout) reported(t *topic, p *payload) error {
 	return nil
 }
 
-// Types of metrics that commands need besides those of values.
+// Types of metrics that are only needed for commands.
 const (
 	typeUInt8  dataType = 5
 	typeUInt16 dataType = 6
@@ -168,9 +169,9 @@ const (
 	typeText   dataType = 14
 )
 
-// encodeCommand makes a command a payload with one metric, of the type that the birth
-// certificate has for it, or of one for its value. It returns the value that the metric has then:
-// true for a command without a request.
+// encodeCommand returns a payload with one metric for a command. The type of the metric is that in
+// the birth certificate, or else one for the value. It also returns the resulting value of the
+// metric, which is true for a command without a request.
 func encodeCommand(command *entity.Command, as dataType) ([]byte, value.Value, error) {
 	v := command.Request
 	if v.Kind() == 0 {
@@ -208,7 +209,7 @@ func encodeCommand(command *entity.Command, as dataType) ([]byte, value.Value, e
 	return appendPayload(nil, now, &m), want, err
 }
 
-// within reports whether an integer is one of a type of at most 32 bits.
+// within reports whether n is in the range of an integer type of at most 32 bits.
 func within(as dataType, n int64) bool {
 	switch as {
 	case typeInt8:
@@ -243,7 +244,7 @@ func appendPayload(dst []byte, now uint64, m *metric) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, fieldMetrics, protowire.BytesType), encodeMetric(m))
 }
 
-// encodeMetric makes a metric bytes.
+// encodeMetric returns the encoding of a metric.
 func encodeMetric(m *metric) (data []byte) {
 	if m.name != "" {
 		data = protowire.AppendString(protowire.AppendTag(data, fieldName, protowire.BytesType), m.name)
