@@ -81,7 +81,7 @@ function Create({ onMade }: { onMade: (name: string) => void }) {
           </label>
         )}
         <label>
-          <span>Most devices</span>
+          <span>Device limit</span>
           <input type="number" min="1" max="100000" placeholder="unlimited" value={max.value} onInput={(e) => (max.value = e.currentTarget.value)} />
         </label>
         <label>
