@@ -474,7 +474,7 @@ func (s *Store) Origins(ctx context.Context, id, key string, from, to int64, lim
 	defer failure.In(&err, "origins of %q key %q", id, key)
 	var tail []entity.PointOrigin
 	first, end := entity.AllOf(from, to)
-	for _, r := range s.tail.series(id, key, first, end) {
+	for _, r := range s.tail.series(id, key, first, end, noLimit, false) {
 		if r.source != nil {
 			tail = append(tail, entity.PointOrigin{TS: r.ts, Origin: r.origin()})
 		}
@@ -504,7 +504,7 @@ func (s *Store) history(ctx context.Context, id, key string, from, to entity.Pla
 	if descending {
 		stmt = s.queries.descending
 	}
-	tail := s.tail.points(id, key, from, to)
+	tail := s.tail.points(id, key, from, to, limit, descending)
 	rows, err := stmt.QueryContext(ctx, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit) //nolint:sqlclosecheck // stored does
 	if err != nil {
 		return nil, err
@@ -587,7 +587,7 @@ func (s *Store) countNumbers(ctx context.Context, id, key string, from, to int64
 	c := counted{s: s, ctx: ctx, id: id, key: key}
 	begin, end := entity.AllOf(from, to)
 	var apart [][2]int64
-	if c.tail = s.tail.points(id, key, begin, end); len(c.tail) > 0 {
+	if c.tail = s.tail.points(id, key, begin, end, noLimit, false); len(c.tail) > 0 {
 		apart = append(apart, [2]int64{c.tail[0].TS, c.tail[len(c.tail)-1].TS + 1})
 	}
 	err = s.snapshot(ctx, func(conn *sql.Conn) error {

@@ -239,19 +239,45 @@ func (t *tail) newest(id string, num int64) (latest, edits []tailRow) {
 	return latest, edits
 }
 
+// noLimit is a limit for all rows.
+const noLimit = math.MaxInt32
+
 // series returns the rows of a key of an entity with from <= place < to, sorted by place, for each
-// place the last one.
-func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
-	var list []tailRow
+// place the last one: the first of them up to the limit, or, descending, the last. An entity may
+// have a hundred thousand rows, and who reads its history bit by bit must not sort them each time:
+// rows that lie beyond what is found already are passed over.
+func (t *tail) series(id, key string, from, to entity.Place, limit int, descending bool) []tailRow {
 	t.mu.RLock()
-	if e := t.entities[id]; e != nil {
-		for i := range e.rows {
-			if r := &e.rows[i]; !r.edit && r.ts >= from.TS && r.ts <= to.TS && r.key.text == key && r.place().Compare(from) >= 0 && r.place().Compare(to) < 0 {
-				list = append(list, *r)
-			}
+	defer t.mu.RUnlock()
+	e := t.entities[id]
+	if e == nil || limit < 1 {
+		return nil
+	}
+	var list []tailRow
+	for i := range e.rows {
+		r := &e.rows[i]
+		if r.edit || r.ts < from.TS || r.ts > to.TS || r.key.text != key || r.place().Compare(from) < 0 || r.place().Compare(to) >= 0 {
+			continue
+		}
+		if list = append(list, *r); len(list)-limit < max(limit, 64) {
+			continue
+		}
+		if list = sortPlaces(list, limit, descending); len(list) < limit {
+			continue
+		}
+		if descending {
+			from = list[0].place()
+		} else {
+			to = list[limit-1].place()
+			to.Seq++ // what comes in the last place replaces it
 		}
 	}
-	t.mu.RUnlock()
+	return sortPlaces(list, limit, descending)
+}
+
+// sortPlaces sorts rows, and keeps the last one of each place, and of the places the first or, descending,
+// the last up to the limit.
+func sortPlaces(list []tailRow, limit int, descending bool) []tailRow {
 	slices.SortStableFunc(list, func(a, b tailRow) int { return a.place().Compare(b.place()) })
 	kept := list[:0]
 	for i := range list {
@@ -259,12 +285,17 @@ func (t *tail) series(id, key string, from, to entity.Place) []tailRow {
 			kept = append(kept, list[i])
 		}
 	}
+	if over := len(kept) - limit; over > 0 && descending {
+		kept = kept[over:]
+	} else if over > 0 {
+		kept = kept[:limit]
+	}
 	return kept
 }
 
 // points is like series, and returns points.
-func (t *tail) points(id, key string, from, to entity.Place) []entity.Point {
-	rows := t.series(id, key, from, to)
+func (t *tail) points(id, key string, from, to entity.Place, limit int, descending bool) []entity.Point {
+	rows := t.series(id, key, from, to, limit, descending)
 	points := make([]entity.Point, len(rows))
 	for i := range rows {
 		points[i] = entity.Point{TS: rows[i].ts, Seq: rows[i].place().Seq, Value: rows[i].value}
