@@ -220,12 +220,12 @@ func (t *transaction) purge() (err error) {
 		return err
 	}
 	for _, table := range [...]string{"block", "stamp"} {
-		row, err = t.query("DELETE FROM "+table+" WHERE num IN (SELECT num FROM "+table+" WHERE entity = ? LIMIT ?) RETURNING 1", 1, num, int64(purgeBlocks))
+		row, err = t.query("DELETE FROM "+table+" WHERE num IN (SELECT num FROM "+table+" WHERE entity = ? LIMIT +?) RETURNING 1", 1, num, int64(purgeBlocks))
 		if err != nil || row != nil {
 			return err
 		}
 	}
-	row, err = t.query("DELETE FROM computed WHERE (entity, key, ts) IN (SELECT entity, key, ts FROM computed WHERE entity = ? LIMIT ?) RETURNING 1", 1, num, int64(purgeRows))
+	row, err = t.query("DELETE FROM computed WHERE (entity, key, ts) IN (SELECT entity, key, ts FROM computed WHERE entity = ? LIMIT +?) RETURNING 1", 1, num, int64(purgeRows))
 	if err == nil && row == nil {
 		_, err = t.query("DELETE FROM doomed WHERE num = ?", 1, num)
 	}
@@ -243,7 +243,7 @@ func (t *transaction) purgeRows(num int64) (some bool, err error) {
 		some = true
 		key, hour := first[int64](row), first[int64](row[1:])
 		rows, err := t.count(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
-			(SELECT hour, entity, key, ts, seq FROM telemetry WHERE hour = ? AND entity = ? AND key = ? LIMIT ?) RETURNING 1`, hour, num, key, int64(purgeRows-n))
+			(SELECT hour, entity, key, ts, seq FROM telemetry WHERE hour = ? AND entity = ? AND key = ? LIMIT +?) RETURNING 1`, hour, num, key, int64(purgeRows-n))
 		if err != nil {
 			return true, err
 		}

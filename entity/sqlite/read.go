@@ -62,11 +62,14 @@ const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT b.first, b.last, 0, b.dat
 // ascending and descending find ?7 rows, and the blocks that have as many points: each block
 // has its first or its last point between the places, unless it spans them all, when it is the
 // only one. Whoever reads merges the two. SQLite would drop the order of a part without a limit.
+//
+// All limits are +? and not ?: where a parameter itself is the limit, SQLite plans by its value,
+// and prepares the statement anew whenever it is bound, which takes ten times as long as to run it.
 const (
-	ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT ?7)" +
-		sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT ?7)"
-	descending = sealedRows + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT ?7)" +
-		sealedBlocks + "ORDER BY b.first DESC, b.first_seq DESC LIMIT ?7)"
+	ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT +?7)" +
+		sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT +?7)"
+	descending = sealedRows + places + "ORDER BY h.hour DESC, t.ts DESC, t.seq DESC LIMIT +?7)" +
+		sealedBlocks + "ORDER BY b.first DESC, b.first_seq DESC LIMIT +?7)"
 )
 
 const countRows = "SELECT count(*) " + series + "AND t.kind IN (1, 2)"
@@ -79,7 +82,7 @@ const sealedRows = "SELECT * FROM (SELECT t.ts, t.seq, t.kind, t.value, NULL "
 func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 	const one = "SELECT num, created, type, revision, presence, since, seen FROM entity "
 	const page = "SELECT num, id, created, type, revision, presence, since, seen FROM entity "
-	const found = "id > ?1 AND (?2 = '' OR instr(coalesce(fold, id), ?2) > 0) ORDER BY id LIMIT ?3"
+	const found = "id > ?1 AND (?2 = '' OR instr(coalesce(fold, id), ?2) > 0) ORDER BY id LIMIT +?3"
 	for stmt, text := range map[**sql.Stmt]string{
 		&q.load:     one + "WHERE id = ?",
 		&q.entities: page + "WHERE " + found,
@@ -94,28 +97,28 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 			ON c.entity = j.value AND c.due IS NOT NULL`,
 		&q.commands: `SELECT data FROM command WHERE entity = ?1 AND (?2 = '' OR id < ?2)
 			AND (?3 = '' OR state IN (SELECT value FROM json_each(?3))) AND (?4 = '' OR id = ?4) AND (?5 = '' OR key = ?5)
-			ORDER BY id DESC LIMIT ?6`,
+			ORDER BY id DESC LIMIT +?6`,
 		&q.commanded: `SELECT data FROM command INDEXED BY command_key WHERE entity = ?1 AND (?2 = '' OR id < ?2)
 			AND (?3 = '' OR state IN (SELECT value FROM json_each(?3))) AND (?4 = '' OR id = ?4) AND key = ?5 AND key IS NOT NULL
-			ORDER BY id DESC LIMIT ?6`,
+			ORDER BY id DESC LIMIT +?6`,
 		&q.openCommands: `SELECT e.id, c.due FROM (SELECT entity, min(due) AS due FROM command INDEXED BY command_open WHERE due IS NOT NULL GROUP BY entity) c
 			CROSS JOIN entity e ON e.num = c.entity ORDER BY e.id`,
-		&q.online: "SELECT id, type, presence, seen FROM entity INDEXED BY entity_online WHERE presence & 3 = 1 AND id > ? ORDER BY id LIMIT ?",
+		&q.online: "SELECT id, type, presence, seen FROM entity INDEXED BY entity_online WHERE presence & 3 = 1 AND id > ? ORDER BY id LIMIT +?",
 		&q.origins: `SELECT j.key, k.name, s.name, c.n
 			FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value
 			JOIN computed c ON c.entity = l.entity AND c.key = l.key AND c.ts = l.ts AND c.seq = l.seq
 			JOIN key k ON k.num = l.key JOIN key s ON s.num = c.source`,
 		&q.relations: `SELECT e.id, k.name, t.id, r.properties
 			FROM entity e CROSS JOIN relation r ON r.source = e.num CROSS JOIN key k ON k.num = r.type CROSS JOIN entity t ON t.num = r.target
-			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT ?4`,
+			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT +?4`,
 		&q.ascending:  ascending,
 		&q.descending: descending,
 		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
-		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT ?4",
-		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT ?4",
+		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT +?4",
+		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT +?4",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
 			WHERE c.entity = (SELECT num FROM entity WHERE id = ?1) AND c.key = (SELECT num FROM key WHERE name = ?2)
-			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT ?5`,
+			AND c.ts >= ?3 AND c.ts < ?4 ORDER BY c.ts LIMIT +?5`,
 		&q.changes: `SELECT first, n, committed, data FROM change
 			WHERE first >= (SELECT max(first) FROM change WHERE first <= ?1) ORDER BY first`,
 	} {

@@ -99,7 +99,7 @@ func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
 // hoursAfter returns some of the hours that have rows.
 func (s *Store) hoursAfter(after int64) (hours []int64, err error) {
 	const page = 1000
-	rows, err := s.readDB.QueryContext(context.Background(), "SELECT hour FROM hour WHERE hour > ? ORDER BY hour LIMIT ?", after, page)
+	rows, err := s.readDB.QueryContext(context.Background(), "SELECT hour FROM hour WHERE hour > ? ORDER BY hour LIMIT +?", after, page)
 	if err != nil {
 		return nil, fmt.Errorf("read the hours: %w", err)
 	}
@@ -270,7 +270,7 @@ func (s sealedSeries) endHours(first, last int64) error {
 func (t *transaction) readRun(run *block.Columns, hour, num, key int64) error {
 	run.Reset()
 	size := 0
-	return t.Each("SELECT ts, seq, kind, value FROM telemetry WHERE hour = ? AND entity = ? AND key = ? ORDER BY ts, seq LIMIT ?", 4,
+	return t.Each("SELECT ts, seq, kind, value FROM telemetry WHERE hour = ? AND entity = ? AND key = ? ORDER BY ts, seq LIMIT +?", 4,
 		func(row []driver.Value) (bool, error) {
 			v, err := valueOf(first[int64](row[2:]), row[3])
 			if err != nil {

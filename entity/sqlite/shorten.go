@@ -52,7 +52,7 @@ func (s *Store) shorten(stop <-chan struct{}, now time.Time) error {
 func (t *transaction) shorten(before int64, flushed uint64) (done bool, err error) {
 	row, err := t.query(`SELECT count(*), max(first), sum(bytes), max(last) FROM
 		(SELECT first, first + n - 1 AS last, committed, length(data) AS bytes FROM change
-			WHERE first < (SELECT max(first) FROM change) ORDER BY first LIMIT ?)
+			WHERE first < (SELECT max(first) FROM change) ORDER BY first LIMIT +?)
 		WHERE last <= ? AND committed < ?`, 4, int64(shortenStep), int64(flushed), before)
 	if err != nil {
 		return false, fmt.Errorf("shorten the change log: %w", err)

@@ -70,7 +70,7 @@ func (t *transaction) trim(id, key string, before int64, limit int) (n int, done
 func (s sealedSeries) trimRows(id, key string, before int64, limit int) (n int, err error) {
 	from, to := int64(math.MaxInt64), int64(math.MinInt64) // the hours
 	err = s.Each(`DELETE FROM telemetry WHERE (hour, entity, key, ts, seq) IN
-		(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT ?5) RETURNING hour`, 1,
+		(SELECT t.hour, t.entity, t.key, t.ts, t.seq `+series+`ORDER BY h.hour, t.ts, t.seq LIMIT +?5) RETURNING hour`, 1,
 		func(row []driver.Value) (bool, error) {
 			n, from, to = n+1, min(from, first[int64](row)), max(to, first[int64](row))
 			return true, nil

@@ -33,7 +33,7 @@ var (
 const (
 	selectEvents = `SELECT event.number, event.position, event.time, event.type, event.sum, event.data
 		FROM place CROSS JOIN event ON event.position = place.position
-		WHERE place.actor = ? AND place.number > ? AND place.position <= ? AND event.type IS NOT NULL ORDER BY place.number LIMIT ?`
+		WHERE place.actor = ? AND place.number > ? AND place.position <= ? AND event.type IS NOT NULL ORDER BY place.number LIMIT +?`
 	selectEvent = `SELECT actor.id, event.number, event.position, event.time, event.type, event.sum, event.data
 		FROM event CROSS JOIN actor ON actor.num = event.actor WHERE event.position = ?`
 	selectNum      = "SELECT num, erased FROM actor WHERE id = ?"
@@ -41,17 +41,17 @@ const (
 		WHERE actor = (SELECT num FROM actor WHERE id = ?) AND number < ? ORDER BY number DESC LIMIT 1`
 	selectFeed = `SELECT actor.id, event.number, event.position, event.time, event.type, event.sum, event.data
 		FROM feed CROSS JOIN event ON event.position = feed.position CROSS JOIN actor ON actor.num = event.actor
-		WHERE feed.part = ? AND feed.position > ? AND feed.position <= ? AND event.number >= actor.erased ORDER BY feed.position LIMIT ?`
+		WHERE feed.part = ? AND feed.position > ? AND feed.position <= ? AND event.number >= actor.erased ORDER BY feed.position LIMIT +?`
 	selectHead   = "SELECT position, flushed FROM head"
 	selectOutbox = `SELECT actor.id, outbox.position, outbox.time, outbox.number, outbox.receiver, outbox.type, outbox.sum, outbox.data
 		FROM outbox CROSS JOIN actor ON actor.num = outbox.actor
-		WHERE outbox.part = ? AND outbox.position > ? ORDER BY outbox.position LIMIT ?`
+		WHERE outbox.part = ? AND outbox.position > ? ORDER BY outbox.position LIMIT +?`
 	selectDue = `SELECT actor.id, reminder.key, reminder.at, reminder.type, reminder.sum, reminder.data
 		FROM reminder CROSS JOIN actor ON actor.num = reminder.actor
 		WHERE reminder.part = ? AND reminder.at BETWEEN ? AND ? AND (reminder.at, actor.id, reminder.key) > (?, ?, ?)
-		ORDER BY reminder.at, actor.id, reminder.key LIMIT ?`
+		ORDER BY reminder.at, actor.id, reminder.key LIMIT +?`
 	selectCursors = "SELECT part, position FROM cursor WHERE projection = ?"
-	selectIDs     = "SELECT id FROM actor WHERE id > ? ORDER BY id LIMIT ?"
+	selectIDs     = "SELECT id FROM actor WHERE id > ? ORDER BY id LIMIT +?"
 )
 
 // types are the names of the types, by their numbers.
