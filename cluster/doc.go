@@ -40,8 +40,9 @@
 // The keys are divided into shards, see [ShardCount]. A shard is held by one node at a time. When nodes
 // come and leave, shards are moved: handlers end, activations are passivated, and what they have left in their
 // mailboxes goes to the new owner, as does what comes meanwhile. Messages of one sender to one key keep their
-// order over that, and none is lost. When a node ends without a word, or is cut off, its shards are taken over
-// as soon as its lease is over: what was in its mailboxes is lost, an ask that it had ends with
+// order over that, and none is lost. When a node ends without a word, its shards are taken over: at once if two
+// others see that its process has ended, since its address refuses connections, and otherwise, as when it is
+// cut off or stopped, as soon as its lease is over. What was in its mailboxes is lost, an ask that it had ends with
 // [actor.ErrUnreachable], and messages wait for the new owner up to 20 seconds.
 //
 // A node has a lease. Before the others take over, its activations stop: each looks at the lease before

@@ -11,6 +11,9 @@ import (
 // SetClock gives a member another clock.
 func (cfg *Config) SetClock(clock func() time.Duration) { cfg.rules.clock = clock }
 
+// Record is what the engine has of a member.
+type Record = record
+
 // SetLinks gives a member connections that a test has made.
 func (cfg *Config) SetLinks(l links) { cfg.rules.links = l }
 

@@ -34,6 +34,7 @@ type keeper struct {
 
 	renewing  bool
 	declaring bool
+	proving   map[string]bool // members whose end is being proved
 	leaving   bool
 
 	resigned    []func() bool     // those who wait until this member heeds that they leave; true when it does
@@ -64,7 +65,7 @@ const (
 
 func newKeeper(m *Node) *keeper {
 	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), Addr: m.cfg.Advertise}
-	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), groups: make(map[string]*group), parting: actor.ErrStopped}
+	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), proving: make(map[string]bool), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
 func (k *keeper) now() time.Duration { return k.m.cfg.rules.clock() }
@@ -84,6 +85,9 @@ func (k *keeper) Init(ctx *actor.Context[step]) error {
 	}
 	k.watch(ctx, nodePrefix, (*keeper).saw)
 	ctx.Every("tick", k.m.cfg.TTL/12, func(ctx *actor.Context[step], k *keeper) { k.tick(ctx) })
+	if k.trusts() {
+		ctx.Every("proof", proofTick, func(ctx *actor.Context[step], k *keeper) { k.prove(ctx) })
+	}
 	k.renew(ctx)
 	return nil
 }
@@ -335,21 +339,7 @@ func (k *keeper) declare(ctx *actor.Context[step]) {
 		if s.State == stateDead || name == k.m.sys.Name() && k.joined || k.now()-s.at < k.m.cfg.rules.patience(k.m.cfg.TTL) {
 			continue
 		}
-		k.declaring = true
-		dead := s.record
-		dead.State = stateDead
-		value := dead.encode()
-		k.put(ctx, nodePrefix+name, value, s.rev, func(ctx *actor.Context[step], rev Revision, err error) {
-			k.declaring = false
-			if err == nil {
-				k.m.sys.Log().Warn("member is dead: it was silent for too long", slog.String("member", name))
-				k.saw(ctx, Entry{Key: nodePrefix + name, Value: value, Revision: rev})
-			} else if errors.Is(err, ErrConflict) { // the watch is late
-				s := k.sightings[name]
-				s.at = k.now()
-				k.sightings[name] = s
-			}
-		})
+		k.pronounce(ctx, name, "it was silent for too long")
 		return
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/sim"
 )
 
@@ -18,6 +19,7 @@ type mesh struct {
 	w    *sim.World
 	ends []*end // all that there ever were
 	cut  map[[2]string]bool
+	lies bool // the address of a node that is cut off refuses connections
 }
 
 func newMesh(w *sim.World) *mesh { return &mesh{w: w, cut: make(map[[2]string]bool)} }
@@ -25,6 +27,7 @@ func newMesh(w *sim.World) *mesh { return &mesh{w: w, cut: make(map[[2]string]bo
 // end is a node from its start to its end.
 type end struct {
 	*mesh
+	node     *simNode
 	name     string
 	inc      uint32
 	far      *actor.Far
@@ -52,7 +55,7 @@ type meshFrame struct {
 
 // join makes the carrier of a node.
 func (m *mesh) join(n *simNode) *end {
-	e := &end{mesh: m, name: n.name, inc: n.sys.Incarnation()}
+	e := &end{mesh: m, node: n, name: n.name, inc: n.sys.Incarnation()}
 	m.ends = append(m.ends, e)
 	actor.Carry(n.sys, e)
 	return e
@@ -111,6 +114,19 @@ func (e *end) Lose(node string, inc uint32) {
 				}
 			}
 		}
+	})
+}
+
+// Ended implements what a cluster needs.
+func (e *end) Ended(node string, inc uint32) bool {
+	other := e.at(node, inc)
+	return slices.ContainsFunc(e.sessions, func(s *session) bool { return s.peer == node && s.inc == inc }) && (other == nil || e.lies && other.node.cut)
+}
+
+// Refuses implements what a cluster needs: no process of that name is there.
+func (e *end) Refuses(_ context.Context, _ cluster.Record, name string) bool {
+	return !slices.ContainsFunc(e.ends, func(other *end) bool {
+		return other.name == name && !other.crashed && !(e.lies && other.node.cut)
 	})
 }
 

@@ -40,6 +40,11 @@ type Config struct {
 	// Margin is by how much a member ends its lease earlier than others do, a fifth of TTL by default: the
 	// clocks of two members may differ in speed by as much of TTL.
 	Margin time.Duration
+	// OnlySilence has this member ignore that the address of another one refuses connections. Otherwise that
+	// is evidence that its process has ended, and it is not waited for, see the package's documentation.
+	// Set it on all members if something else answers for their addresses, such as a proxy, which may
+	// refuse connections for a member that lives.
+	OnlySilence bool
 
 	rules rules // of a lease; tests plant mistakes
 }
@@ -125,6 +130,10 @@ type Node struct {
 type links interface {
 	Meet(node, addr string)
 	Lose(node string, incarnation uint32)
+	// Ended reports whether there was a connection with that incarnation, and there is none now.
+	Ended(node string, incarnation uint32) bool
+	// Refuses reports whether the address of a member refuses connections. It may block.
+	Refuses(ctx context.Context, r record, name string) bool
 }
 
 // Alone returns a node that has no others beside it: all virtual actors are active here. It ends with
@@ -154,7 +163,7 @@ func Join(sys *actor.System, cfg Config) (*Node, error) {
 		if n.remote, err = listen(sys, &cfg); err != nil {
 			return nil, fmt.Errorf("join a cluster: %w", err)
 		}
-		n.links = n.remote
+		n.links = tcpLinks{n.remote}
 		if addr := n.remote.Addr(); n.cfg.Advertise == "" && addr != nil {
 			n.cfg.Advertise = addr.String()
 		}

@@ -58,11 +58,18 @@ type connected struct {
 
 func connect(t testing.TB, engine cluster.Engine, name string, v *vault, opts ...cluster.KindOption) *connected {
 	t.Helper()
+	return connectWith(t, engine, name, v, cluster.Config{}, opts...)
+}
+
+// connectWith connects a node with a Config that says more than how.
+func connectWith(t testing.TB, engine cluster.Engine, name string, v *vault, cfg cluster.Config, opts ...cluster.KindOption) *connected {
+	t.Helper()
 	sys := actor.NewSystem(name, actor.WithLogger(slog.New(slog.DiscardHandler)))
 	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
-	node, err := cluster.Join(sys, cluster.Config{Engine: engine, Remote: &remote.Config{
+	cfg.Engine, cfg.Remote = engine, &remote.Config{
 		Addr: "127.0.0.1:0", Secret: "only for these tests", Types: codec.NewTypes(codec.Of[add]("add")),
-	}})
+	}
+	node, err := cluster.Join(sys, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +167,40 @@ func TestAnInlineActorOfAnotherNodeMayAskBack(t *testing.T) {
 		for range 3 { // the last ones find it active
 			if got, err := actor.Ask(ctx, there.Ref(fmt.Sprint("key ", i)), add{N: 1}, actor.Within(10*time.Second)); err != nil || got.Node != "b" {
 				t.Fatalf("key %d: %v %v", i, got, err)
+			}
+		}
+	}
+}
+
+// TestAProcessThatHasEndedIsNotWaitedFor ends a node without a word, whose lease would last for an hour.
+func TestAProcessThatHasEndedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	ctx, engine, v := t.Context(), new(memory.Engine), &vault{sums: make(map[string]int)}
+	nodes := make(map[string]*connected)
+	for _, name := range []string{"b", "a", "c"} { // b has all keys, until some are moved
+		n := connectWith(t, engine, name, v, cluster.Config{TTL: time.Hour})
+		if got, err := actor.Ask(ctx, n.tallies.Ref("k"), add{N: 1}); err != nil || got.Node != "b" {
+			t.Fatalf("%s is answered %v %v", name, got, err)
+		}
+		nodes[name] = n
+	}
+	for i := range 50 {
+		for _, n := range nodes { // all know each other
+			if _, err := actor.Ask(ctx, n.tallies.Ref(fmt.Sprint("key ", i)), add{N: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b := nodes["b"]
+	delete(nodes, "b")
+	if _, err := b.System().Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		for _, n := range nodes {
+			got, err := actor.Ask(ctx, n.tallies.Ref(fmt.Sprint("key ", i)), add{N: 1}, actor.Within(time.Minute))
+			if err != nil || got.Node == "b" {
+				t.Fatalf("key %d after b has ended: %v %v", i, got, err)
 			}
 		}
 	}

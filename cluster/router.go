@@ -88,6 +88,7 @@ var routerTypes = []codec.Registration{
 	codec.Of[barrier]("greenroom.cluster.barrier"),
 	codec.Of[resignation]("greenroom.cluster.resignation"),
 	codec.Of[farewell]("greenroom.cluster.farewell"),
+	codec.Of[probe]("greenroom.cluster.probe"),
 }
 
 // task is a request of this node itself.
@@ -143,6 +144,17 @@ func (r *router) Receive(ctx *actor.Context[any], m any) error {
 			k.resigned = append(k.resigned, func() bool {
 				versions, ok := k.heeds(identity{m.Name, m.Join})
 				return ok && (p.Resolve(versions) || true)
+			})
+		})
+	case probe:
+		p := actor.Promise(ctx, m)
+		r.node.keeper.Tell(ctx, func(ctx *actor.Context[step], k *keeper) {
+			k.witness(ctx, m, func(err error) {
+				if err != nil {
+					p.Reject(err)
+				} else {
+					p.Resolve(true)
+				}
 			})
 		})
 	case farewell:

@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 
 const (
 	secret = "only for these tests"
-	ttl    = 3 * time.Second
-	bots   = 10 // on each node
+	ttl    = 10 * time.Minute // longer than the test: who is killed is not waited for
+	bots   = 10               // on each node
 )
 
 // ledger is what has come to players, and was acknowledged.
@@ -138,13 +138,16 @@ func TestNoItemIsLostWhenANodeIsKilled(t *testing.T) {
 	if !ok {
 		t.Fatalf("nobody has %s", room)
 	}
+	killed := time.Now()
 	if err := nodes[victim].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = nodes[victim].Wait()
 	before := l.until(ctx, t, "", func(map[string]string) bool { return true })
+	l.until(ctx, t, room+" goes on", func(gems map[string]string) bool { return len(here(gems, before, room)) > 0 })
+	t.Logf("%s had %s, which has given the next gem %v after it was killed", victim, room, time.Since(killed))
 	gems := l.until(ctx, t, room+" goes on", func(gems map[string]string) bool { return len(here(gems, before, room)) > 3 })
-	t.Logf("%d gems, %d of them before %s was killed, which had %s", len(gems), len(before), victim, room)
+	t.Logf("%d gems, %d of them before", len(gems), len(before))
 
 	owners := make(map[string]string)
 	for _, name := range []string{"a", "b", "t"} {

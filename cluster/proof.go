@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/remote"
+)
+
+// A crash is proved, silence is waited for. When a process ends, its kernel closes its connections at once,
+// and refuses further ones. A process that is stopped does neither, nor does a host that is cut off. So a
+// member is declared dead at once if its session with this one has ended and its address refuses
+// connections, here and at a third member, each twice. That does not lean on clocks: who lives refuses
+// nothing, unless something else answers for its address, see [Config.OnlySilence].
+
+const (
+	proofTick  = 250 * time.Millisecond
+	proofDials = 2
+	proofPause = 100 * time.Millisecond // between them
+	proofLimit = time.Second            // for both
+)
+
+// probe asks a node whether the address of a member refuses connections there as well.
+type probe struct {
+	actor.Returns[bool]
+	Name string
+	Join uint64
+}
+
+// tcpLinks are the connections of package remote.
+type tcpLinks struct{ *remote.Node }
+
+// Ended implements links.
+func (l tcpLinks) Ended(node string, incarnation uint32) bool {
+	return slices.ContainsFunc(l.Peers(), func(p actor.Peer) bool {
+		return p.Node == node && p.Incarnation == incarnation && (p.State == "broken" || p.State == "lost")
+	})
+}
+
+// Refuses implements links.
+func (tcpLinks) Refuses(ctx context.Context, r record, _ string) bool {
+	ctx, cancel := context.WithTimeout(ctx, proofLimit)
+	defer cancel()
+	for i := range proofDials {
+		if i > 0 {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(proofPause):
+			}
+		}
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", r.Addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return false
+		}
+	}
+	return true
+}
+
+// trusts reports whether refused connections are evidence.
+func (k *keeper) trusts() bool { return k.m.links != nil && !k.m.cfg.OnlySilence }
+
+// prove declares members dead whose processes have ended.
+func (k *keeper) prove(ctx *actor.Context[step]) {
+	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
+		s := k.sightings[name]
+		if s.State == stateDead || name == k.m.sys.Name() || k.proving[name] || !k.m.links.Ended(name, s.System) {
+			continue
+		}
+		k.proving[name] = true
+		k.refuses(ctx, name, s.record, func(_ *actor.Context[step], refused bool) {
+			if !refused {
+				delete(k.proving, name)
+				return
+			}
+			k.callWitness(ctx.Self(), probe{Name: name, Join: s.Join})
+		})
+	}
+}
+
+// refuses finds out whether a member refuses connections.
+func (k *keeper) refuses(ctx *actor.Context[step], name string, r record, then func(ctx *actor.Context[step], refused bool)) {
+	links := k.m.links
+	actor.Pipe(ctx, func(ctx context.Context) (bool, error) { return links.Refuses(ctx, r, name), nil }, func(refused bool, err error) step {
+		return func(ctx *actor.Context[step], _ *keeper) { then(ctx, refused && err == nil) }
+	})
+}
+
+// callWitness asks the others whether they see that as well: one is enough.
+func (k *keeper) callWitness(self actor.Ref[step], m probe) {
+	k.m.tell(func(ctx *actor.Context[any], r *router) {
+		others := slices.DeleteFunc(r.others(), func(p peer) bool { return p.node == m.Name })
+		waits, seen := len(others), false
+		end := func() {
+			self.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.proved(ctx, m, seen) })
+		}
+		if waits == 0 {
+			end()
+		}
+		for _, p := range others {
+			r.ask(ctx, p, m, func(_ *actor.Context[any], _ *router, err error) {
+				waits--
+				if seen = err == nil; seen || waits == 0 {
+					waits = -1 // who answers later is not needed
+					end()
+				}
+			})
+		}
+	})
+}
+
+// witness answers a probe: nil for one that is refused here as well.
+func (k *keeper) witness(ctx *actor.Context[step], m probe, answer func(error)) {
+	s := k.sightings[m.Name]
+	if s.Join != m.Join || !k.trusts() {
+		answer(errNoWitness)
+		return
+	}
+	k.refuses(ctx, m.Name, s.record, func(_ *actor.Context[step], refused bool) {
+		if refused {
+			answer(nil)
+		} else {
+			answer(errNoWitness)
+		}
+	})
+}
+
+var errNoWitness = errors.New("the address is not known to refuse connections")
+
+// proved goes on with what the others have said.
+func (k *keeper) proved(ctx *actor.Context[step], m probe, seen bool) {
+	delete(k.proving, m.Name)
+	if s := k.sightings[m.Name]; seen && !k.declaring && s.Join == m.Join && s.State != stateDead {
+		k.pronounce(ctx, m.Name, "its process has ended: its address refuses connections")
+	}
+}
+
+// pronounce declares a member dead.
+func (k *keeper) pronounce(ctx *actor.Context[step], name, why string) {
+	s := k.sightings[name]
+	k.declaring = true
+	dead := s.record
+	dead.State = stateDead
+	value := dead.encode()
+	k.put(ctx, nodePrefix+name, value, s.rev, func(ctx *actor.Context[step], rev Revision, err error) {
+		k.declaring = false
+		if err == nil {
+			k.m.sys.Log().Warn("member is dead", slog.String("member", name), slog.String("reason", why))
+			k.saw(ctx, Entry{Key: nodePrefix + name, Value: value, Revision: rev})
+		} else if errors.Is(err, ErrConflict) { // the watch is late
+			s := k.sightings[name]
+			s.at = k.now()
+			k.sightings[name] = s
+		}
+	})
+}
