@@ -12,19 +12,19 @@ type Queue[M any] interface {
 	Take() (m Envelope[M], ok bool)
 }
 
-// Ordered makes a mailbox whose order newQueue's queue decides: by deadline, by turns among tenants, newest
+// Ordered makes a mailbox whose order a user's queue decides: by deadline, by turns among tenants, newest
 // first. newQueue is called once for each actor that is spawned, and the queue lasts over restarts. M must
-// be the actor's message type: anything else is a programmer's error and panics.
+// be the actor's message type; otherwise spawning fails with [ErrNotAccepted].
 //
 // What the actor sends itself by timers, watches and pipes, and the order to drain, do not go through the
-// queue: they are handled in the order in which they have come among the messages that others have sent,
-// whichever of these that are. A mailbox with a queue of its own has no other bound: spawning with
-// [Bounded], [Priority] or [Conflate] besides fails, and so does that of an activation of a [Virtual] actor.
+// queue: each keeps its place in the order of arrival, and the queue chooses only which message fills the
+// other places. Ordered cannot be combined with [Bounded], nor used for a [Virtual] actor: only its queue
+// may drop messages. Of Ordered, [Priority] and [Conflate] the last one given counts.
 func Ordered[M any](newQueue func() Queue[M]) SpawnOption {
 	required(newQueue != nil, "Ordered: the function that makes a queue is nil")
 	return spawnOption(func(c *spawnConfig) {
+		c.order(func() any { return &ownQueue[M]{own: &ownMail[M]{queue: newQueue()}} }, nameOf[M])
 		c.ordered = true
-		c.queue, c.queueOf = func() any { return &ownQueue[M]{own: &ownMail[M]{queue: newQueue()}} }, nameOf[M]
 	})
 }
 

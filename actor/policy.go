@@ -44,7 +44,7 @@ func Bounded(n int, overflow Overflow) SpawnOption {
 // type; otherwise spawning fails with [ErrNotAccepted].
 func Priority[M any](rank func(M) int) SpawnOption {
 	required(rank != nil, "Priority: the function that ranks messages is nil")
-	return spawnOption(func(c *spawnConfig) { c.queue, c.queueOf = func() any { return &rankQueue[M]{rank: rank} }, nameOf[M] })
+	return spawnOption(func(c *spawnConfig) { c.order(func() any { return &rankQueue[M]{rank: rank} }, nameOf[M]) })
 }
 
 // Conflate makes a mailbox that keeps only the newest message of each key, in the place of the
@@ -55,8 +55,13 @@ func Priority[M any](rank func(M) int) SpawnOption {
 func Conflate[M any, K comparable](key func(M) K) SpawnOption {
 	required(key != nil, "Conflate: the function that finds a message's key is nil")
 	return spawnOption(func(c *spawnConfig) {
-		c.queue, c.queueOf = func() any { return &conflateQueue[M, K]{key: key, places: make(map[K]uint64)} }, nameOf[M]
+		c.order(func() any { return &conflateQueue[M, K]{key: key, places: make(map[K]uint64)} }, nameOf[M])
 	})
+}
+
+// order sets the order of the mailbox: what creates its queue, and that queue's message type.
+func (c *spawnConfig) order(queue func() any, of func() string) {
+	c.queue, c.queueOf, c.ordered = queue, of, false
 }
 
 type spawnOption func(*spawnConfig)
@@ -119,7 +124,7 @@ func newSpecial[M any](cfg *spawnConfig) (*special[M], error) {
 	return s, nil
 }
 
-var errOrdered = errors.New("a mailbox that is Ordered has no other bound, and is none of a virtual actor: its Queue may drop messages")
+var errOrdered = errors.New("Ordered cannot be combined with Bounded or used for a virtual actor: only its Queue may drop messages")
 
 // manner says how a message comes to a mailbox that is bounded.
 type manner uint8

@@ -220,11 +220,25 @@ func TestWhatCannotBeSpawnedWithTheseOptionsSaysWhy(t *testing.T) {
 	nop := func(*actor.Context[int], int) error { return nil }
 	for want, opts := range map[string][]actor.SpawnOption{
 		"cannot be Significant": {actor.Permanent, actor.Significant()},
-		"no other bound":        {actor.Bounded(1, actor.Reject), actor.Ordered(func() actor.Queue[int] { return &lifo{} })},
+		"combined with Bounded": {actor.Bounded(1, actor.Reject), actor.Ordered(func() actor.Queue[int] { return &lifo{} })},
 		"message type":          {actor.Ordered(func() actor.Queue[string] { return nil })},
 	} {
 		if _, err := actor.TrySpawnFunc(sys, "", nop, opts...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	lifo := actor.Ordered(func() actor.Queue[int] { return &lifo{} })
+	rank := actor.Priority(func(n int) int { return n })
+	for want, opts := range map[string][]actor.SpawnOption{
+		"priority": {lifo, rank, actor.Bounded(1, actor.Reject)},
+		"own":      {rank, lifo},
+	} {
+		ref, err := actor.TrySpawnFunc(sys, "", nop, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec, err := sys.Spec(ref.PID()); err != nil || spec.Order != want {
+			t.Errorf("the order is %q, %v, want that of the last option, %q", spec.Order, err, want)
 		}
 	}
 	for want, misuse := range map[string]func(){
