@@ -80,6 +80,9 @@ func following(table *glua.LTable, key glua.LValue) (next, value glua.LValue, lo
 	return glua.LNil, glua.LNil, max(len(t.array)-item, 0) + len(t.keys) - field + long, true
 }
 
+// stepsPerCatch is what it takes to end the functions that are under way.
+const stepsPerCatch = 50
+
 // pcall calls a function and returns true and what it returns, or false and what was raised.
 func (s *service) pcall(l *glua.LState) int {
 	if _, ok := callable(l, l.CheckAny(1)); !ok {
@@ -87,11 +90,19 @@ func (s *service) pcall(l *glua.LState) int {
 		l.Push(glua.LString("attempt to call a " + typeName(l.Get(1)) + " value"))
 		return 2
 	}
-	if err := l.PCall(l.GetTop()-1, glua.MultRet, nil); err != nil {
+	checkDepth(l)
+	if err := s.protect(l, l.GetTop()-1, glua.MultRet, nil); err != nil {
 		return s.caught(l, err)
 	}
 	l.Insert(glua.LTrue, 1)
 	return l.GetTop()
+}
+
+// checkDepth raises an error where too many functions are under way for another protected call.
+func checkDepth(l *glua.LState) {
+	if stateOf(l).currentFrame.Idx >= callDepth {
+		l.RaiseError("%s", errDeep)
+	}
 }
 
 func callable(l *glua.LState, v glua.LValue) (*glua.LFunction, bool) {
@@ -102,11 +113,9 @@ func callable(l *glua.LState, v glua.LValue) (*glua.LFunction, bool) {
 	return f, ok
 }
 
-// caught pushes what a protected call returns after an error. That has taken the longer the more functions were under way: each has
-// become a line of a text, and each line was searched for from the beginning.
+// caught pushes what a protected call returns after an error.
 func (s *service) caught(l *glua.LState, err error) int {
-	deep := int64(l.Context().(*counter).deep)
-	s.meter.steps -= 20 + 60*deep + deep*deep/2
+	s.meter.steps -= stepsPerCatch
 	l.Push(glua.LFalse)
 	l.Push(err.(*glua.ApiError).Object) //nolint:errorlint // the interpreter returns no other
 	return 2
@@ -114,9 +123,10 @@ func (s *service) caught(l *glua.LState, err error) int {
 
 func (s *service) xpcall(l *glua.LState) int {
 	fn, handler := l.CheckFunction(1), l.CheckFunction(2)
+	checkDepth(l)
 	top := l.GetTop()
 	l.Push(fn)
-	if err := l.PCall(0, glua.MultRet, handler); err != nil {
+	if err := s.protect(l, 0, glua.MultRet, handler); err != nil {
 		return s.caught(l, err)
 	}
 	l.Insert(glua.LTrue, top+1)

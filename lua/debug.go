@@ -55,7 +55,7 @@ type moment struct {
 type stepping struct{ deep int }
 
 // anyDepth is more than functions can be deep.
-const anyDepth = callDepth + 1
+const anyDepth = frameRoom + 1
 
 // stopped is a handler at a line.
 type stopped struct {

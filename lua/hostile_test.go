@@ -111,6 +111,12 @@ var hostile = map[string]struct {
 
 	"recursion":                     {`local function f() return 1 + f() end f()`, "overflow"},
 	"recursion in pcall":            {`local function f() pcall(f) end f()`, ""},
+	"recursion in pcall, raised":    {`local deepest local function f() local ok, err = pcall(f) deepest = deepest or err end f() error(deepest, 0)`, "stack overflow: more than 200 functions, pcall"},
+	"recursion in pcall, returned":  {`local n = 0 local function f() n = n + 1 local ok, a, b = pcall(f) return a, b end assert(pcall(f)) assert(n > 90) return f()`, ""},
+	"recursion in xpcall":           {`local function f() local ok, err = xpcall(f, function(err) return err end) return err end return f()`, ""},
+	"recursion in its own handler":  {`local function f() return xpcall(f, f) end return f()`, ""},
+	"recursion of pcall alone":      {`local t = setmetatable({}, {__call = pcall}) assert(pcall(t)) local ok, err = pcall(function() return tostring(setmetatable({}, {__tostring = tostring})) end) error(err, 0)`, "overflow"},
+	"recursion to each depth":       {`local function f(n) if n == 0 then return pcall(error, "x") end local a, b = f(n - 1) return a, b end for n = 1, 250 do local ok, a, b = pcall(f, n) if ok then assert(a == false and b:find("x$"), n) else assert(a:find("stack overflow", 1, true), a) end end`, ""},
 	"recursion, metatables":         {`local t = {} setmetatable(t, {__index = t}) return t.x`, "too many recursions"},
 	"recursion, metamethod":         {`local t = setmetatable({}, {__index = function(t, k) return t[k] end}) return t.x`, "overflow"},
 	"recursion, concat":             {`local t = setmetatable({}, {__concat = function(a, b) return a .. b end}) return t .. t`, "overflow"},

@@ -26,6 +26,9 @@ type stateLayout struct {
 	stack        fmt.Stringer // an interface with methods; not used
 	alloc        unsafe.Pointer
 	currentFrame *frameLayout
+	wrapped      bool
+	uvcache      *upvalueLayout // those that are open, by their index
+	hasErrorFunc bool
 }
 
 type frameLayout struct {

@@ -10,9 +10,12 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// The stacks of a thread. The values grow up to the most that the interpreter may have.
+// The stacks of a thread. The values grow up to the most that the interpreter may have. At callDepth functions a call
+// is an error of Lua. The interpreter has room for more: where its own room ends, it panics, and after that a pcall
+// finds its stack in disorder.
 const (
 	callDepth    = 200
+	frameRoom    = callDepth + 24 // for functions of Go that call each other without an instruction between them
 	firstValues  = 128
 	mostValues   = 32 << 10
 	growValuesBy = 1024
@@ -44,7 +47,7 @@ func (s *service) open() {
 // openLanguage makes a state with the language and its libraries, of which nothing needs the actor.
 func (s *service) openLanguage() {
 	s.root = glua.NewState(glua.Options{
-		SkipOpenLibs: true, MinimizeStackMemory: true, CallStackSize: callDepth,
+		SkipOpenLibs: true, MinimizeStackMemory: true, CallStackSize: frameRoom,
 		RegistrySize: firstValues, RegistryMaxSize: mostValues, RegistryGrowStep: growValuesBy,
 	})
 	for _, library := range []glua.LGFunction{glua.OpenBase, glua.OpenMath} {
@@ -57,6 +60,7 @@ func (s *service) openLanguage() {
 	}
 	s.meter = newMeter(s.rt.cfg, &s.account.interrupt, s.roots)
 	s.values = scriptMaker{s.root, s.int64s(), s.meter}
+	s.closer = s.root.NewFunction(closeAndHandle)
 	s.root.SetFuncs(s.root.G.Global, s.base())
 	s.openPairs()
 	s.openStrings()

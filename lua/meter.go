@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ const (
 
 var (
 	errString = errors.New("a string has at most 1048576 bytes")
+	errDeep   = fmt.Errorf("stack overflow: more than %d functions, pcall and metamethods among them, have called each other", callDepth)
 	errHoles  = errors.New("an integer key must not be more than 65536 above the end of the list: use its text as the key")
 )
 
@@ -151,6 +153,7 @@ type counter struct {
 	state *stateLayout
 	stack int // length of the thread's values when it was last charged
 	deep  int // how many functions were under way at the last instruction
+	guard guard
 }
 
 // meterThread makes the thread count.
@@ -195,6 +198,10 @@ func (c *counter) Done() <-chan struct{} {
 func (c *counter) doneWeighed(frame *frameLayout, inst instruction) <-chan struct{} {
 	m := c.meter
 	c.deep = frame.Idx
+	if c.deep >= callDepth {
+		m.fault = errDeep
+		return m.done
+	}
 	if n := len(c.state.reg.array); n != c.stack {
 		grown := int64(n-c.stack) * wordSize
 		c.stack = n

@@ -109,8 +109,9 @@ func (s *service) queue(l *glua.LState) int {
 	c := &section{}
 	l.Push(l.NewFunction(func(l *glua.LState) int {
 		l.CheckFunction(1)
+		checkDepth(l)
 		s.enter(l, c)
-		err := l.PCall(l.GetTop()-1, glua.MultRet, nil)
+		err := s.protect(l, l.GetTop()-1, glua.MultRet, nil)
 		s.leave(c)
 		if err != nil {
 			l.Error(err.(*glua.ApiError).Object, 0) //nolint:errorlint // the interpreter returns no other

@@ -227,3 +227,35 @@ func TestASandboxPaysForWhatItReads(t *testing.T) {
 		t.Errorf("a small argument: %v", err)
 	}
 }
+
+// What an error ends is closed, and what goes on after pcall keeps its variables in common with its closures.
+func TestVariablesAreSharedOverErrorsThatAreCaught(t *testing.T) {
+	for name, source := range map[string]string{
+		"pcall":       `local n = 0 local function f() n = n + 1 end f() pcall(error, "x") f() n = n + 1 f() assert(n == 4, n)`,
+		"a table":     `local n = 0 local function f() n = n + 1 end pcall(function() error({}) end) f() assert(n == 1, n)`,
+		"a fault":     `local n = 0 local function f() n = n + 1 end pcall(function() local t t.x = 1 end) f() assert(n == 1, n)`,
+		"xpcall":      `local n = 0 local function f() n = n + 1 end xpcall(function() error("x") end, function() f() error("y") end) f() assert(n == 2, n)`,
+		"nested":      `local n = 0 local function f() n = n + 1 end pcall(function() local m = 0 local function g() m = m + 1 end pcall(error, "x") g() f() assert(m == 1) error("y") end) f() assert(n == 2, n)`,
+		"kept":        `local kept pcall(function() local m = 1 kept = function() m = m + 1 return m end error("x") end) local a, b, c, d = 7, 7, 7, 7 assert(kept() == 2 and kept() == 3 and a == 7 and d == 7)`,
+		"kept, x":     `local kept xpcall(function() local m = 1 kept = function() m = m + 1 return m end error("x") end, function() end) local a, b, c, d = 7, 7, 7, 7 assert(kept() == 2 and kept() == 3 and a == 7 and d == 7)`,
+		"a coroutine": `local n, kept = 0 local function f() n = n + 1 end local co = coroutine.create(function() local m = 1 kept = function() m = m + 1 return m end pcall(error, "x") f() error("y") end) assert(not coroutine.resume(co)) f() assert(n == 2 and kept() == 2)`,
+		"overflow":    `local n, kept = 0 local function f() n = n + 1 end local function g() local m = 1 kept = function() m = m + 1 return m end f() return 1 + g() end assert(not pcall(g)) f() assert(n > 150 and kept() == 2)`,
+		"many values": `local n, kept = 0 local function f() n = n + 1 end assert(not pcall(function() local m = 1 kept = function() m = m + 1 return m end f() local function g(...) local a = g(1, ...) return a end return g(unpack({}, 1, 5000)) end)) f() assert(n == 2 and kept() == 2)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := lua.NewSandbox("shared.lua", "function run() "+source+" end function fail() local n = 0 kept = function() n = n + 1 return n end error('x') end function again() assert(kept() == 1) end", lua.SandboxConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Call("run", nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := b.Call("fail", nil); err == nil {
+				t.Error("fail has not failed")
+			}
+			if _, err := b.Call("again", nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

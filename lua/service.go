@@ -43,6 +43,7 @@ type service struct {
 	versions map[string]*version // of its files
 	idle     []*glua.LState
 	busy     map[*glua.LState]*task // of the threads of handlers under way
+	closer   *glua.LFunction        // see protect.go
 	pending  map[*job]struct{}      // functions that wait for their time, or for their turn
 
 	begin    *glua.LFunction               // what start was given
@@ -205,6 +206,9 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 		l.Push(arg)
 	}
 	err := l.PCall(len(args), 0, nil)
+	if err != nil {
+		closeVariables(l, 0)
+	}
 	s.task = nil
 	if s.meter.debug != nil {
 		s.meter.debug.forget(l)

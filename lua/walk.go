@@ -119,7 +119,7 @@ func (w *walker) open(v glua.LValue) {
 			w.thread(v)
 		}
 		reg := stateOf(v).reg
-		w.size += threadSize + min(2*int64(len(reg.array))*wordSize, callDepth*frameSize)
+		w.size += threadSize + min(2*int64(len(reg.array))*wordSize, frameRoom*frameSize)
 		w.registry(reg)
 	}
 }
