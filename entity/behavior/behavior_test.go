@@ -1,6 +1,7 @@
 package behavior
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -654,5 +655,75 @@ func TestPresenceAndCommandsAreEventsForWhoAsks(t *testing.T) {
 	p.sync("events")
 	if got := strings.Join(seen, ","); got != "edit,go queued" {
 		t.Errorf("seen %s", got)
+	}
+}
+
+// A behavior that is replaced while it handles changes has handled them: the next version does not begin with them
+// again, however often that happens.
+func TestChangesAreHandledOnceOverReplacements(t *testing.T) {
+	p := build(t)
+	begun := make(chan int64)
+	var mu sync.Mutex
+	calls := map[int64]int{}
+	spec := counter("count")
+	count := spec.Handle
+	spec.Handle = func(e *Entity, ev Event) error {
+		v, _ := ev.Value("x")
+		mu.Lock()
+		calls[v.Int()]++
+		mu.Unlock()
+		if v.Int()%10 == 0 {
+			begun <- v.Int()
+			<-e.Context().Done() // it rests, as scripts do
+		}
+		return count(e, ev)
+	}
+	const versions = 5
+	for v := int64(1); v <= versions; v++ {
+		spec.Version = v
+		p.register(spec) // ends what the last one handles
+		for i := range int64(3) {
+			p.write("a", 10*v+i, "x", 10*v+i)
+		}
+		if first := <-begun; first != 10*v {
+			t.Errorf("version %d is called for %d again", v, first)
+		}
+	}
+	last := counter("count")
+	last.Version = versions + 1
+	p.register(last)
+	p.sync("count")
+	for x, n := range calls {
+		if n != 1 {
+			t.Errorf("the change to %d was handled %d times", x, n)
+		}
+	}
+	if _, n := p.latest("a", "n"); n != 3*versions {
+		t.Errorf("n = %d, want %d", n, 3*versions)
+	}
+}
+
+// A handler that gives up because its behavior is stopped has not failed.
+func TestAHandlerThatIsInterruptedIsCalledAgain(t *testing.T) {
+	p := build(t)
+	begun := make(chan struct{})
+	spec := counter("count")
+	spec.Handle = func(e *Entity, _ Event) error {
+		close(begun)
+		<-e.Context().Done()
+		return context.Cause(e.Context())
+	}
+	p.register(spec)
+	p.write("a", 1, "x", 1)
+	<-begun
+	spec = counter("count")
+	spec.Version = 2
+	p.register(spec)
+	p.sync("count")
+	if _, n := p.latest("a", "n"); n != 1 {
+		t.Errorf("n = %d, want 1", n)
+	}
+	if st := p.status("count"); st.Failures != 0 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -29,7 +29,8 @@ type Entity struct {
 	bytes    int
 }
 
-// Context ends when the service is closed.
+// Context ends when the behavior is stopped: its service is closed, or another version takes its place. A
+// handler that returns the error of the context then is called for the change again.
 func (e *Entity) Context() context.Context { return e.ctx }
 
 // Runner is the number of the runner that the handler is called by, from 0 to Config.Runners-1:

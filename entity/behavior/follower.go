@@ -22,6 +22,8 @@ type follower struct {
 	b       *behavior
 	ctx     context.Context //nolint:containedctx // ends with the follower
 	cancel  context.CancelFunc
+	disk    context.Context //nolint:containedctx // of calls of the store: what has begun is finished, if that takes no longer than endPatience
+	giveUp  context.CancelFunc
 	wg      sync.WaitGroup
 	feed    *feed
 	rest    []entity.Change // of the batch at hand
@@ -133,9 +135,12 @@ func (b *behavior) clear(ctx context.Context) error {
 func (b *behavior) begin(p place) (_ *follower, err error) {
 	f := &follower{b: b, place: p, position: p.Cursor, written: time.Now(), slice: minSlice}
 	f.ctx, f.cancel = context.WithCancel(b.ctx)
+	f.disk, f.giveUp = context.WithCancel(context.WithoutCancel(b.ctx))
+	context.AfterFunc(f.ctx, func() { time.AfterFunc(endPatience, f.giveUp) })
 	defer func() {
 		if err != nil {
 			f.cancel()
+			f.giveUp()
 			f.wg.Wait()
 		}
 	}()
@@ -212,6 +217,9 @@ func (f *follower) follow() error {
 	close(ready)
 	for {
 		f.report()
+		if f.ctx.Err() != nil {
+			return ErrClosed
+		}
 		if f.place.Off != "" {
 			f.moved = true
 			return f.commit()
@@ -468,7 +476,7 @@ func (f *follower) regular() error {
 		}
 	}
 	prefix := b.key(keyState)
-	list, err := b.s.rt.Items(f.ctx, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: prefix + f.tick.after, To: b.key(keyState) + "\xff", Limit: tickPage})
+	list, err := b.s.rt.Items(f.disk, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: prefix + f.tick.after, To: b.key(keyState) + "\xff", Limit: tickPage})
 	if err != nil {
 		return fmt.Errorf("states of behavior %q: %w", b.spec.Name, err)
 	}
@@ -550,7 +558,7 @@ func (f *follower) commit() error {
 		items = append(items, b.item(b.key(keyFailures), text))
 		f.saved, f.failed = time.Now(), false
 	}
-	if err := b.s.rt.PutItems(f.ctx, items); err != nil {
+	if err := b.s.rt.PutItems(f.disk, items); err != nil {
 		return fmt.Errorf("commit of behavior %q: %w", b.spec.Name, err)
 	}
 	f.place, f.landed, f.decided, f.moved = next, nil, nil, false
@@ -604,17 +612,13 @@ func (f *follower) report() {
 // end stops everything, and makes durable what was decided, unless that has failed.
 func (f *follower) end(why error) {
 	f.feed.stop()
-	if errors.Is(why, ErrClosed) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), endPatience)
-		f.ctx = ctx
-		if f.moved || f.touched() {
-			if err := f.commit(); err != nil && !errors.Is(err, entity.ErrClosed) {
-				f.b.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the place of a behavior is not saved; what came since is handled again", slog.String("behavior", f.b.spec.Name), slog.Any("error", err))
-			}
+	if errors.Is(why, ErrClosed) && (f.moved || f.touched()) {
+		if err := f.commit(); err != nil && !errors.Is(err, entity.ErrClosed) {
+			f.b.s.cfg.Logger.LogAttrs(f.ctx, slog.LevelWarn, "the place of a behavior is not saved; what came since is handled again", slog.String("behavior", f.b.spec.Name), slog.Any("error", err))
 		}
-		cancel()
 	}
 	f.cancel()
+	f.giveUp()
 	f.sender.wg.Wait()
 	f.wg.Wait()
 	f.b.count.pending.Store(0)
@@ -624,8 +628,12 @@ func (f *follower) end(why error) {
 	}
 }
 
-// endPatience is how long the last commit may take.
+// endPatience is how long what has begun may take when a behavior is stopped.
 const endPatience = 5 * time.Second
+
+// errInterrupted says that a handler has failed because the behavior was stopped. The changes at hand are handled at
+// the next start, and nothing that was decided about them becomes durable.
+var errInterrupted = errors.New("the behavior is stopped during a call")
 
 // errAnew tells those who wait for a place that it will be reached another time.
 var errAnew = errors.New("the behavior begins anew")

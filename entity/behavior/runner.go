@@ -2,6 +2,7 @@ package behavior
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -76,7 +77,7 @@ func (r *runner) change(place int, c *entity.Change) error {
 		return nil
 	}
 	r.call(place, s, Event{Change: c, TS: c.TS, Late: late})
-	return nil
+	return r.err
 }
 
 // concerned reports whether the behavior is for an entity. Of one that it is not for little is kept.
@@ -132,6 +133,10 @@ func (r *runner) call(place int, s *subject, ev Event) {
 	if depth <= MaxDepth {
 		r.runs++
 		err = r.protect(ev)
+	}
+	if err != nil && errors.Is(err, context.Canceled) && r.f.ctx.Err() != nil {
+		r.err = errInterrupted
+		return
 	}
 	if err != nil {
 		f := &Failure{Time: b.s.cfg.now(), TS: ev.TS, Entity: s.id, Version: b.spec.Version, Text: brief(err.Error())}
@@ -206,7 +211,7 @@ func (r *runner) know(id string) (*subject, error) {
 		return nil, err //nolint:nilnil // documented
 	}
 	key := b.stateKey(id)
-	items, err := b.s.rt.Items(b.ctx, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: key, To: key + "\x00", Limit: 1})
+	items, err := b.s.rt.Items(r.f.disk, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: key, To: key + "\x00", Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("state of entity %q: %w", id, err)
 	}
@@ -224,7 +229,7 @@ func (r *runner) know(id string) (*subject, error) {
 // view loads what the entity is. One that does not exist has ended.
 func (r *runner) view(s *subject) error {
 	was := s.bytes
-	err := r.f.b.s.rt.View(r.f.b.ctx, s.id, func(v entity.View) error {
+	err := r.f.b.s.rt.View(r.f.disk, s.id, func(v entity.View) error {
 		s.load(v)
 		return nil
 	})

@@ -220,7 +220,7 @@ func (b *behavior) run(f *follower, p place) {
 			err := f.follow()
 			f.end(err)
 			p, f = f.place, nil
-			if errors.Is(err, ErrClosed) || errors.Is(err, entity.ErrClosed) {
+			if b.ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.Is(err, entity.ErrClosed) {
 				return
 			}
 			if time.Since(began) > b.s.cfg.RetryMax {
@@ -355,17 +355,45 @@ func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 			f.moved = true
 			return f.commit() // the follower ends after that
 		}
-		text, err := json.Marshal(&p)
-		if err == nil {
-			err = s.rt.PutItems(ctx, []entity.Item{b.item(b.key(keyPlace), text)})
-		}
-		if err != nil {
-			return fmt.Errorf("behavior %q: %w", name, err)
+		if err := b.store(ctx, &p); err != nil {
+			return err
 		}
 		f.place = p
 		b.publish(p)
 		return nil
 	})
+}
+
+// Disable switches a behavior off before it is registered: Register then finds it switched off. Of one
+// that is registered it is Switch.
+func (s *Service) Disable(ctx context.Context, name string) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("behavior: %w", err)
+	}
+	s.change.Lock()
+	defer s.change.Unlock()
+	if _, err := s.find(name); err == nil {
+		return s.Switch(ctx, name, false)
+	}
+	b := &behavior{s: s, spec: Spec{Name: name}}
+	p, err := b.load(ctx)
+	if err != nil || p.Off == OffDisabled {
+		return err
+	}
+	p.Off, p.InRow = OffDisabled, 0
+	return b.store(ctx, &p)
+}
+
+// store makes a place durable while nothing follows the changes.
+func (b *behavior) store(ctx context.Context, p *place) error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = b.s.rt.PutItems(ctx, []entity.Item{b.item(b.key(keyPlace), text)})
+	}
+	if err != nil {
+		return fmt.Errorf("place of behavior %q: %w", b.spec.Name, err)
+	}
+	return nil
 }
 
 // do runs f on the behavior's goroutine and waits for it.
