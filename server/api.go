@@ -46,7 +46,7 @@ func (s *Server) resources() []operation {
 		&webhookAPI{s.alarms},
 		s.streams,
 		s.bulk,
-		&transferAPI{s.runtime, s.mappings, s.scripts, s.alarms, s.finder, queries, s.retention, s.broker, s.serving, s.log},
+		&transferAPI{s.runtime, s.mappings, s.scripts, s.book, s.alarms, s.finder, queries, s.retention, s.broker, s.serving, s.log},
 		&sessionAPI{s.gate, s.cfg.OIDC.Issuer},
 		&principalAPI{s.book, s.audit},
 		&provisionAPI{s.book, s.provisioner()},

@@ -30,6 +30,7 @@ type transferAPI struct {
 	runtime  *entity.Runtime
 	mappings *mapping.Service
 	scripts  *script.Service
+	book     *access.Book
 	alarms   *alarm.Service
 	finder   *search.Finder
 	queries  *queryBook

@@ -125,15 +125,15 @@ func (a *scriptAPI) json(ctx context.Context, st *script.Stored) scriptJSON {
 // summary returns a script without its failures.
 func (a *scriptAPI) summary(st *script.Stored, status behavior.Status) scriptJSON {
 	s := scriptJSON{
-		Name: st.Name, ETag: st.ETag, Version: st.Version, Updated: st.Updated, Owner: st.Owner, State: scriptOn, Problem: st.Problem, scriptFields: newScriptFields(&st.Script),
+		Name: st.Name, ETag: st.ETag, Version: st.Version, Updated: st.Updated, Owner: st.Owner.Name, State: scriptOn, Problem: st.Problem, scriptFields: newScriptFields(&st.Script),
 		Runs: status.Runs, Failures: status.Failures, InRow: status.InRow, Effects: status.Effects, Refused: status.Refused, Pending: status.Pending,
 		Missed: status.Missed, Lag: float64(status.Lag.Milliseconds()),
 	}
 	if status.Off != "" {
 		s.State = status.Off
 	}
-	if _, ok := a.book.Find(st.Owner); !ok && s.Problem == "" {
-		s.Problem = fmt.Sprintf("there is no principal %q any more, whose entities it was for: put it again", st.Owner)
+	if _, ok := ownerOf(a.book, st.Owner); !ok && s.Problem == "" {
+		s.Problem = fmt.Sprintf("there is no principal %q any more, whose entities it was for: put it again", st.Owner.Name)
 	}
 	if s.Problem != "" {
 		s.State = scriptRefused
@@ -148,7 +148,7 @@ func (a *scriptAPI) find(ctx context.Context, name string, action access.Action)
 	if err != nil {
 		return st, err
 	}
-	if who := callerOf(ctx).who; st.Owner != who.Name() && !who.MayAll(action) {
+	if who := callerOf(ctx).who; st.Owner != asOwner(who) && !who.MayAll(action) {
 		return script.Stored{}, fmt.Errorf("script %.64q: %w", name, script.ErrNotFound)
 	}
 	return st, nil
@@ -157,7 +157,7 @@ func (a *scriptAPI) find(ctx context.Context, name string, action access.Action)
 func (a *scriptAPI) list(ctx context.Context, _ *struct{}) (*answer[scriptListJSON], error) {
 	list := scriptListJSON{Scripts: []scriptJSON{}}
 	for _, st := range a.scripts.List() {
-		if who := callerOf(ctx).who; st.Owner == who.Name() || who.MayAll(access.Read) {
+		if who := callerOf(ctx).who; st.Owner == asOwner(who) || who.MayAll(access.Read) {
 			list.Scripts = append(list.Scripts, a.summary(&st, a.scripts.Status(st.Name)))
 		}
 	}
@@ -197,11 +197,11 @@ func (a *scriptAPI) put(ctx context.Context, in *putScriptRequest) (*answer[scri
 	quota := script.MaxScripts
 	if !who.MayAll(access.Write) {
 		quota = script.MaxOwned
-		if st, err := a.scripts.Get(in.Name); err == nil && st.Owner != who.Name() {
+		if st, err := a.scripts.Get(in.Name); err == nil && st.Owner != asOwner(who) {
 			return nil, problemf(http.StatusConflict, "the name %q is taken by a script of somebody else", in.Name)
 		}
 	}
-	st, err := a.scripts.Put(ctx, in.Name, sc, who.Name(), quota, in.replacing())
+	st, err := a.scripts.Put(ctx, in.Name, sc, asOwner(who), quota, in.replacing())
 	if err != nil {
 		return replaced(&in.precondition, scriptJSON{}, "", err)
 	}
@@ -244,7 +244,7 @@ func (a *scriptAPI) versions(ctx context.Context, in *scriptPath) (*answer[scrip
 	all := scriptVersionsJSON{Versions: []scriptVersionJSON{}}
 	for i := range list {
 		if v := &list[i]; a.mayUse(ctx, v) {
-			all.Versions = append(all.Versions, scriptVersionJSON{v.Version, v.Updated, v.Owner, newScriptFields(&v.Script)})
+			all.Versions = append(all.Versions, scriptVersionJSON{v.Version, v.Updated, v.Owner.Name, newScriptFields(&v.Script)})
 		}
 	}
 	return ok(all), nil
@@ -253,7 +253,7 @@ func (a *scriptAPI) versions(ctx context.Context, in *scriptPath) (*answer[scrip
 // mayUse reports whether the caller owns a version, or may read all entities.
 func (a *scriptAPI) mayUse(ctx context.Context, v *script.Stored) bool {
 	who := callerOf(ctx).who
-	return v.Owner == who.Name() || who.MayAll(access.Read)
+	return v.Owner == asOwner(who) || who.MayAll(access.Read)
 }
 
 type scriptStateRequest struct {
@@ -302,7 +302,7 @@ func (a *scriptAPI) rollBack(ctx context.Context, in *rollBackRequest) (*answer[
 		return nil, err
 	}
 	who := callerOf(ctx).who
-	if old.Owner != who.Name() && !who.MayAll(access.Write) {
+	if old.Owner != asOwner(who) && !who.MayAll(access.Write) {
 		return nil, fmt.Errorf("version %d of script %.64q: %w", in.Body.Version, in.Name, script.ErrNotFound)
 	}
 	old.Note = fmt.Sprintf("back to version %d", old.Version)
@@ -414,7 +414,7 @@ func (a *scriptAPI) try(ctx context.Context, in *tryScriptRequest) (*answer[scri
 	if to == 0 {
 		to = entity.MaxTS + 1
 	}
-	steps, err := a.scripts.Try(ctx, in.Name, &sc, who.Name(), behavior.Trial{Entity: in.Body.Entity, From: from, To: to, Last: in.Body.Last})
+	steps, err := a.scripts.Try(ctx, in.Name, &sc, asOwner(who), behavior.Trial{Entity: in.Body.Entity, From: from, To: to, Last: in.Body.Last})
 	if err != nil {
 		return nil, err
 	}
@@ -460,8 +460,20 @@ func scriptProblem(at *script.Error) *problem {
 	return p
 }
 
+// asOwner is a principal as the owner of scripts.
+func asOwner(who *access.Principal) script.Owner {
+	return script.Owner{Name: who.Name(), Identity: who.Identity()}
+}
+
+// ownerOf returns the principal who owns a script, and whether there still is this one: another one of the name
+// does not count.
+func ownerOf(book *access.Book, owner script.Owner) (*access.Principal, bool) {
+	who, ok := book.Find(owner.Name)
+	return who, ok && who.Identity() == owner.Identity
+}
+
 // scriptMay reports whether the owner of a script may write an entity.
-func (s *Server) scriptMay(owner string, v entity.View) bool {
-	who, ok := s.book.Find(owner)
+func (s *Server) scriptMay(owner script.Owner, v entity.View) bool {
+	who, ok := ownerOf(s.book, owner)
 	return ok && who.Valid() && who.Covers(access.Write, v)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -203,9 +204,49 @@ func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
 	}
 }
 
+// Who is made anew under the name of a principal who was deleted has nothing of that one's scripts.
+func TestAScriptIsNotThatOfAnotherPrincipalOfTheName(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	keeper, admin := s.as(tokens["keeper"]), s.as(tokens["admin"])
+	keeper.putScript(201, "mine", "function on_reading(e) e:set { by = 'the first' } end")
+	admin.send(204, "DELETE", "/v1/principals/keeper", "", "")
+	_, text := admin.send(201, "POST", "/v1/principals", mediaJSON, `{"name":"keeper","grants":[{"role":"operator"}]}`)
+	var made struct{ Token string }
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	admin.post("room-1", `{"ts":2000,"values":{"x":1}}`)
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-1"), `map[t:1 x:1]`)
+	var got scripted
+	admin.get("/v1/scripts/mine", &got)
+	if got.State != "refused" || !strings.Contains(got.Problem, "no principal \"keeper\" any more") {
+		t.Errorf("%+v", got)
+	}
+
+	// Nor has one who may write some entities only, and a version of the first does not become the second's.
+	admin.send(204, "DELETE", "/v1/principals/keeper", "", "")
+	_, text = admin.send(201, "POST", "/v1/principals", mediaJSON, `{"name":"keeper","grants":[{"role":"operator","filter":"id like \"room-%\""}]}`)
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	keeper = s.as(made.Token)
+	keeper.send(404, "GET", "/v1/scripts/mine", "", "")
+	keeper.send(404, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
+	keeper.putScript(409, "mine", "function on_reading(e) end")
+	if resp, text := admin.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'admin' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status, text)
+	}
+	admin.send(200, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
+	admin.post("room-1", `{"ts":3000,"values":{"x":1}}`)
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-1"), `map[t:1 x:1]`)
+}
+
 func TestATrialTooManyIsToBeTriedAgain(t *testing.T) {
 	t.Parallel()
-	if p := problemOf(fmt.Errorf("try: %w", script.ErrBusy)); p.Status != 503 || !strings.Contains(p.Detail, "2 scripts are being tried") {
+	if p := problemOf(fmt.Errorf("try: %w", script.ErrBusy)); p.Status != 503 || !strings.Contains(p.Detail, "only 2 scripts can be tried at once") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -225,5 +266,55 @@ func TestScriptsAreExportedAndImported(t *testing.T) {
 	same(t, "latest", other.latest("e"), "map[x:4 y:4]")
 	if list := other.scripts.List(); len(list) != 1 {
 		t.Errorf("%+v", list)
+	}
+}
+
+// A script that somebody else has written does not get what the importer may do.
+func TestAnImportedScriptIsItsOwnersOrOff(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	keeper, operator, admin := s.as(tokens["keeper"]), s.as(tokens["operator"]), s.as(tokens["admin"])
+	keeper.putScript(201, "mine", "function on_reading(e) e:set { by = 'keeper' } end")
+	keeper.send(200, "POST", "/v1/scripts/mine/switch", mediaJSON, `{"on":false}`)
+	_, off := admin.send(200, "GET", "/v1/export?what=scripts", "", "")
+	keeper.send(200, "POST", "/v1/scripts/mine/switch", mediaJSON, `{"on":true}`)
+	_, lines := admin.send(200, "GET", "/v1/export?what=scripts", "", "")
+	if !strings.Contains(off, `"owner":"keeper","off":true`) || !strings.Contains(lines, `"owner":"keeper"}`) {
+		t.Fatalf("exported as %s and %s", off, lines)
+	}
+	for _, c := range []struct {
+		what         string
+		who          *running
+		line         string
+		owner, state string
+		room, other  string
+	}{
+		{"an admin keeps the owner", admin, lines, "keeper", "on", `"keeper"`, "<nil>"},
+		{"and what is off", admin, off, "keeper", "disabled", "<nil>", "<nil>"},
+		{"one who is no admin does not", operator, lines, "operator", "disabled", "<nil>", "<nil>"},
+		{"an owner that is not there", admin, strings.ReplaceAll(lines, `"owner":"keeper"`, `"owner":"nobody"`), "admin", "disabled", "<nil>", "<nil>"},
+		{"one's own", operator, strings.ReplaceAll(lines, `"owner":"keeper"`, `"owner":"operator"`), "operator", "on", `"keeper"`, `"keeper"`},
+		{"none named", admin, strings.ReplaceAll(lines, `,"owner":"keeper"`, ``), "admin", "on", `"keeper"`, `"keeper"`},
+	} {
+		admin.send(204, "DELETE", "/v1/scripts/mine", "", "")
+		for _, id := range []string{"room-1", "other"} {
+			admin.send(204, "DELETE", "/v1/entities/"+id, "", "")
+		}
+		_, answer := c.who.send(200, "POST", "/v1/import?what=scripts", mediaNDJSON, c.line)
+		if !strings.Contains(answer, `"accepted":1`) {
+			t.Fatalf("%s: %s", c.what, answer)
+		}
+		for _, id := range []string{"room-1", "other"} {
+			admin.post(id, `{"ts":2000,"values":{"x":1}}`)
+		}
+		s.syncScript("mine")
+		var got scripted
+		admin.get("/v1/scripts/mine", &got)
+		if got.Owner != c.owner || got.State != c.state {
+			t.Errorf("%s: it is %q's and %s", c.what, got.Owner, got.State)
+		}
+		for id, want := range map[string]string{"room-1": c.room, "other": c.other} {
+			same(t, c.what+": "+id, admin.latest(id), map[bool]string{true: "map[x:1]", false: "map[by:" + want + " x:1]"}[want == "<nil>"])
+		}
 	}
 }

@@ -21,10 +21,13 @@ type mappingLine struct {
 	Text string `json:"text"`
 }
 
-// scriptLine is the current version of a script. Its owner will be whoever imports it.
+// scriptLine is a script in its last version.
 type scriptLine struct {
 	Name string `json:"name"`
 	scriptFields
+	// Owner is the name of its owner, "" for everybody or who imports it, and Off says that it is switched off.
+	Owner string `json:"owner,omitempty"`
+	Off   bool   `json:"off,omitempty"`
 }
 
 // queryLine is a saved query.
@@ -66,7 +69,7 @@ func (x *exporter) eachMapping() error {
 // eachScript writes the stored scripts, in force or not.
 func (x *exporter) eachScript() error {
 	return eachLine(x, x.scripts.List(), nil, func(s *script.Stored) (any, error) {
-		return scriptLine{s.Name, newScriptFields(&s.Script)}, nil
+		return scriptLine{s.Name, newScriptFields(&s.Script), s.Owner.Name, x.scripts.Status(s.Name).Off != ""}, nil
 	})
 }
 
@@ -129,12 +132,27 @@ func (m *importer) mapping(l *mappingLine) error {
 	return err
 }
 
-// script puts a script in force, replacing one of the same name.
+// script keeps a script, in the place of one of its name. One that somebody else has written must not get
+// what the importer may do: it is for the entities of its owner where an admin says so and there is a
+// principal of the name, and otherwise it is switched off.
 func (m *importer) script(l *scriptLine) error {
 	if l.Name == "" || l.Source == "" {
 		return problemf(http.StatusBadRequest, `a script must be like {"name":"dry-run","source":"function on_reading(e, r) … end"}`)
 	}
-	_, err := m.scripts.Put(m.ctx, l.Name, l.script(), callerOf(m.ctx).who.Name(), script.MaxScripts, "")
+	who := callerOf(m.ctx).who
+	owner, off := asOwner(who), l.Off
+	if l.Owner != "" && l.Owner != who.Name() {
+		if other, ok := m.book.Find(l.Owner); ok && administers.check(nil, who, nil) == nil {
+			owner = asOwner(other)
+		} else {
+			off = true
+		}
+	}
+	put := m.scripts.Put
+	if off {
+		put = m.scripts.PutDisabled
+	}
+	_, err := put(m.ctx, l.Name, l.script(), owner, script.MaxScripts, "")
 	return err
 }
 

@@ -3,6 +3,7 @@ package access
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -348,7 +349,7 @@ func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, er
 
 // create is Create with a further condition, which is asked with mu held.
 func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token string, info Info, err error) {
-	r := record{Grants: s.Grants, Certificate: s.Certificate, OIDC: s.OIDC, Created: time.Now().UnixMilli(), By: s.By}
+	r := record{Grants: s.Grants, Certificate: s.Certificate, OIDC: s.OIDC, Created: time.Now().UnixMilli(), Identity: rand.Text(), By: s.By}
 	if !s.Expires.IsZero() {
 		if r.Expires = s.Expires.UnixMilli(); !s.Expires.After(time.Now()) {
 			return "", info, fmt.Errorf("%w: expires must be in the future, not %s", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))

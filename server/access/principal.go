@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,7 @@ type record struct {
 	Certificate bool    `json:"certificate,omitempty"`
 	OIDC        bool    `json:"oidc,omitempty"`
 	Created     int64   `json:"created_ms"`
+	Identity    string  `json:"identity,omitempty"` // absent of those that earlier versions have made
 	Expires     int64   `json:"expires_ms,omitempty"`
 	By          string  `json:"by,omitempty"`
 }
@@ -166,6 +168,15 @@ func checkNameOf(name, others string) error {
 
 // Name returns the principal's name: "" for everybody, if nobody has to log in.
 func (p *Principal) Name() string { return p.name }
+
+// Identity names this principal and no other: one that is made anew under the name has another
+// identity. It is "" for everybody.
+func (p *Principal) Identity() string {
+	if p.stored.Identity == "" && p.stored.Created != 0 {
+		return strconv.FormatInt(p.stored.Created, 10)
+	}
+	return p.stored.Identity
+}
 
 // MayAll reports whether the principal may perform an action on every entity, future ones
 // included, and on what belongs to no entity.

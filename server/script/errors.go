@@ -18,8 +18,8 @@ var (
 	// ErrLimit is returned if there are too many scripts.
 	ErrLimit = errors.New("too many scripts")
 
-	// ErrBusy is returned if MaxTrials trials are running.
-	ErrBusy = fmt.Errorf("%d scripts are being tried, which is the limit", MaxTrials)
+	// ErrBusy says that MaxTrials trials are under way, or one of the same owner.
+	ErrBusy = fmt.Errorf("only %d scripts can be tried at once, and one of each principal", MaxTrials)
 )
 
 // Error describes a mistake in a script. It wraps [entity.ErrInvalid].

@@ -19,7 +19,7 @@ func TestTheGuidesRuleRuns(t *testing.T) {
 		t.Fatal("the guide has no rule")
 	}
 	p := build(t, t.TempDir())
-	if _, err := p.Put(t.Context(), "dry-run", Script{Source: string(block[1]), Keys: []string{"temperature"}}, "admin", MaxScripts, ""); err != nil {
+	if _, err := p.Put(t.Context(), "dry-run", Script{Source: string(block[1]), Keys: []string{"temperature"}}, admin, MaxScripts, ""); err != nil {
 		t.Fatal(err)
 	}
 	p.write("pump", 1000, entity.Sample{Key: "temperature", Value: value.Int(90)})

@@ -1,6 +1,10 @@
 package script
 
-import "github.com/greenroom-go/greenroom/entity/behavior"
+import (
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity/behavior"
+)
 
 // Limits of scripts. Exceeding one is an error that names it, unless its comment says otherwise.
 const (
@@ -24,10 +28,14 @@ const (
 	// RestSteps is how many steps a call may take before its runner pauses after it, for about ten
 	// times as long as the call took, so that busy scripts leave the processors to others.
 	RestSteps = 10_000
-	// MemoryBytes bounds the values of a script on each runner.
+	// MaxAhead is how far the scripts of an owner may be ahead of their share: all scripts have half of the
+	// time of the processors, divided equally among the owners whose scripts run. Beyond that they rest,
+	// however little each call does.
+	MaxAhead = 100 * time.Millisecond
+	// MemoryBytes bounds the values that a script has on each runner.
 	MemoryBytes = 2 << 20
 	// MaxPrinted bounds the lines printed by a call that a trial returns.
 	MaxPrinted = 20
-	// MaxTrials bounds the concurrent trials.
+	// MaxTrials bounds the trials under way; an owner has one at a time.
 	MaxTrials = 2
 )

@@ -20,9 +20,15 @@ import (
 // rule is a script in force, with a sandbox for each runner that is created when first needed.
 type rule struct {
 	file, source string
-	reads, ticks bool // which functions it defines
-	printed      func(line string)
-	boxes        [behavior.MaxRunners]*box // each owned by its runner
+	reads, ticks bool // which functions it has
+	program
+	boxes [behavior.MaxRunners]*box // each is its runner's
+}
+
+// program is what a rule is run with. The zero program is for one that is checked.
+type program struct {
+	printed func(line string)               // takes what it prints; nil for nothing
+	rest    func(steps int64) time.Duration // says how long to rest after a call of so many steps
 }
 
 // box is the sandbox of a runner, and its current call.
@@ -32,10 +38,7 @@ type box struct {
 	ev      behavior.Event
 }
 
-// restPerStep is about ten times the duration of a step.
-const restPerStep = 500 * time.Nanosecond
-
-// hostName is the name of the entity in errors.
+// hostName is what a script's entity is called in errors.
 const hostName = "e"
 
 // open creates the sandbox of a runner, and loads the script.
@@ -80,8 +83,8 @@ func (r *rule) handle(e *behavior.Entity, ev behavior.Event) error {
 	} else {
 		kept, err = b.sandbox.Call(onReading, e.State(), lua.HostName(hostName), values(ev.Change.Values))
 	}
-	if used := b.sandbox.Used(); used > RestSteps {
-		_ = pause.For(e.Context(), time.Duration(used)*restPerStep) // interrupted when the server stops
+	if rest := r.rest(b.sandbox.Used()); rest > 0 {
+		_ = pause.For(e.Context(), rest) // the end of the server ends it
 	}
 	if errors.Is(err, lua.ErrMemory) {
 		r.boxes[e.Runner()] = nil // start with a new sandbox

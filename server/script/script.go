@@ -38,9 +38,8 @@ func (s *Script) same(o *Script) bool {
 	return s.Source == o.Source && s.Type == o.Type && s.Where == o.Where && s.Note == o.Note && slices.Equal(s.Keys, o.Keys)
 }
 
-// compile returns the behavior of a script, or an [*Error]. printed is called with the lines that
-// the script prints; it may be nil.
-func (s *Script) compile(name string, printed func(line string)) (behavior.Spec, error) {
+// compile returns the behavior of a script, or an [*Error] that says what is wrong.
+func (s *Script) compile(name string, with program) (behavior.Spec, error) {
 	spec := behavior.Spec{Name: name, Type: s.Type, Keys: s.Keys}
 	if err := behavior.CheckName(name); err != nil {
 		return spec, err
@@ -74,7 +73,7 @@ func (s *Script) compile(name string, printed func(line string)) (behavior.Spec,
 		}
 		spec.Where = f
 	}
-	r := &rule{file: name + ".lua", source: s.Source, printed: printed}
+	r := &rule{file: name + ".lua", source: s.Source, program: with}
 	first, err := r.open(0)
 	if err != nil {
 		return spec, s.sourceError(err)

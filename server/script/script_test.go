@@ -30,6 +30,9 @@ type plant struct {
 	once  sync.Once
 }
 
+// admin may write all entities.
+var admin = Owner{Name: "admin", Identity: "1"}
+
 func build(t testing.TB, dir string) *plant {
 	t.Helper()
 	disk, err := sqlite.Open(t.Context(), dir, sqlite.Options{})
@@ -42,11 +45,11 @@ func build(t testing.TB, dir string) *plant {
 	if p.rt, err = entity.Open(t.Context(), sys, disk, entity.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	may := func(owner string, v entity.View) bool {
+	may := func(owner Owner, v entity.View) bool {
 		if v.ID() == "held" {
 			p.once.Do(func() { close(p.held); <-p.free })
 		}
-		return owner == "admin" || strings.HasPrefix(v.ID(), owner+"-")
+		return owner == admin || strings.HasPrefix(v.ID(), owner.Name+"-")
 	}
 	if p.Service, err = Open(t.Context(), p.rt, Config{May: may, Logger: quiet, Behaviors: behavior.Config{Gather: time.Millisecond, SaveEvery: 5 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
@@ -78,7 +81,7 @@ func (p *plant) restart() *plant {
 
 func (p *plant) put(name, source string) Stored {
 	p.t.Helper()
-	st, err := p.Put(p.t.Context(), name, Script{Source: source, Keys: []string{"x"}}, "admin", MaxScripts, "")
+	st, err := p.Put(p.t.Context(), name, Script{Source: source, Keys: []string{"x"}}, admin, MaxScripts, "")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -222,7 +225,7 @@ func TestAMistakeInAScriptHasALine(t *testing.T) {
 		"keys":      {Script{Source: "function on_reading() end", Keys: []string{""}}, "keys", 0},
 		"loop":      {Script{Source: "while true do end"}, "source", 1},
 	} {
-		_, err := p.Put(t.Context(), "bad", c.script, "admin", MaxScripts, "")
+		_, err := p.Put(t.Context(), "bad", c.script, admin, MaxScripts, "")
 		at, ok := errors.AsType[*Error](err)
 		if !ok || at.In != c.in || at.Line != c.line || !errors.Is(err, entity.ErrInvalid) {
 			t.Errorf("%s: %v (%+v), want line %d of %s", name, err, at, c.line, c.in)
@@ -272,7 +275,7 @@ func TestVersionsAreKeptAndComeBack(t *testing.T) {
 func TestAScriptIsForTheEntitiesOfItsOwner(t *testing.T) {
 	p := build(t, t.TempDir())
 	put := func(owner, name string, quota int) error {
-		_, err := p.Put(t.Context(), name, Script{Source: "function on_reading(e) e:set { by = '" + owner + "' } end", Keys: []string{"x"}}, owner, quota, "")
+		_, err := p.Put(t.Context(), name, Script{Source: "function on_reading(e) e:set { by = '" + owner + "' } end", Keys: []string{"x"}}, Owner{Name: owner}, quota, "")
 		return err
 	}
 	if err := put("ann", "mine", 1); err != nil {
@@ -300,7 +303,7 @@ func TestAScriptIsForTheEntitiesOfItsOwner(t *testing.T) {
 	}
 	sc := Script{Source: "function on_reading(e) e:set { n = 1 } end", Keys: []string{"x"}}
 	for owner, want := range map[string]int{"ann": 2, "ben": 0} {
-		steps, err := p.Try(t.Context(), "mine", &sc, owner, behavior.Trial{Entity: "ann-1", To: 100})
+		steps, err := p.Try(t.Context(), "mine", &sc, Owner{Name: owner}, behavior.Trial{Entity: "ann-1", To: 100})
 		if err != nil || len(steps) != want {
 			t.Errorf("%s tries %d steps of ann's, %v, want %d", owner, len(steps), err, want)
 		}
@@ -385,7 +388,7 @@ func TestAScriptIsPutWholeWhereTheCallerLeaves(t *testing.T) {
 		return err != nil || docs[0].Version != first.Version
 	}
 	p.abort(func(ctx context.Context) error {
-		_, err := p.Put(ctx, "mine", Script{Source: "function on_reading(e) e:set { v = 2 } end", Keys: []string{"x"}}, "admin", MaxScripts, "")
+		_, err := p.Put(ctx, "mine", Script{Source: "function on_reading(e) e:set { v = 2 } end", Keys: []string{"x"}}, admin, MaxScripts, "")
 		return err
 	}, stored)
 	p.write("a", 1, x(1))
@@ -398,7 +401,7 @@ func TestAScriptIsPutWholeWhereTheCallerLeaves(t *testing.T) {
 func TestScopedOwnersLeaveRoomForOthers(t *testing.T) {
 	p := build(t, t.TempDir())
 	put := func(name, note, owner string, quota int) error {
-		_, err := p.Put(t.Context(), name, Script{Source: "function on_reading(e) end", Keys: []string{"x"}, Note: note}, owner, quota, "")
+		_, err := p.Put(t.Context(), name, Script{Source: "function on_reading(e) end", Keys: []string{"x"}, Note: note}, Owner{Name: owner}, quota, "")
 		return err
 	}
 	for i := range MaxScripts - Reserved {
@@ -423,7 +426,7 @@ func TestAnotherNoteIsAnotherVersion(t *testing.T) {
 	var last Stored
 	for i, note := range []string{"one", "two", "two"} {
 		sc.Note = note
-		st, err := p.Put(t.Context(), "n", sc, "admin", MaxScripts, "")
+		st, err := p.Put(t.Context(), "n", sc, admin, MaxScripts, "")
 		if err != nil || st.Note != note || (st.Version == last.Version) != (i == 2) {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -438,7 +441,7 @@ func TestATrialOfWhatPrintsAndFailsIsBounded(t *testing.T) {
 		p.write("a", 100+i, x(i))
 	}
 	sc := Script{Source: "function on_reading(e, r)\n  local s = ('x'):rep(4000)\n  for i = 1, 20 do print(s) end\n  error(('y'):rep(100000))\nend"}
-	steps, err := p.Try(t.Context(), "", &sc, "admin", behavior.Trial{Entity: "a", To: 1000, Last: n})
+	steps, err := p.Try(t.Context(), "", &sc, admin, behavior.Trial{Entity: "a", To: 1000, Last: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -459,29 +462,37 @@ func TestOnlySoManyTrialsAreUnderWay(t *testing.T) {
 	p.write("held", 1, x(1))
 	p.write("a", 1, x(1))
 	sc := Script{Source: "function on_reading(e, r) end"}
-	try := func(id string) error {
-		_, err := p.Try(t.Context(), "", &sc, "admin", behavior.Trial{Entity: id, To: 100})
+	tryAs := func(owner Owner, id string) error {
+		_, err := p.Try(t.Context(), "", &sc, owner, behavior.Trial{Entity: id, To: 100})
 		return err
 	}
+	try := func(id string) error { return tryAs(Owner{}, id) } // everybody, where nobody has to log in
 	free := sync.OnceFunc(func() { close(p.free) })
 	defer free()
 	ended := make(chan error, 1)
-	go func() { ended <- try("held") }()
+	go func() { ended <- tryAs(admin, "held") }()
 	<-p.held
 	for range MaxTrials + 1 {
 		if err := try("a"); err != nil { // one at a time
 			t.Fatal(err)
 		}
 	}
-	p.trials <- struct{}{} // another one is under way
-	if err := try("a"); !errors.Is(err, ErrBusy) {
+	if err := tryAs(admin, "a"); !errors.Is(err, ErrBusy) { // one for each owner
 		t.Errorf("%v, want ErrBusy", err)
 	}
+	other, err := p.trials.begin(Owner{}) // another one is under way
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryAs(Owner{Name: "ann"}, "a"); !errors.Is(err, ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
+	}
+	other()
 	free()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := try("a"); err != nil {
+	if err := tryAs(admin, "a"); err != nil {
 		t.Error(err)
 	}
 }
@@ -500,7 +511,7 @@ function on_reading(e, r)
   e:command("go", r.x)
 end
 print("loaded")`}
-	steps, err := p.Try(t.Context(), "", &sc, "admin", behavior.Trial{Entity: "a", To: 1000, Last: 3})
+	steps, err := p.Try(t.Context(), "", &sc, admin, behavior.Trial{Entity: "a", To: 1000, Last: 3})
 	if err != nil || len(steps) != 3 {
 		t.Fatalf("%+v, %v", steps, err)
 	}
@@ -523,11 +534,11 @@ print("loaded")`}
 }
 
 func TestEveryMinuteIsForEntitiesThatSomethingIsKeptOf(t *testing.T) {
-	spec, err := (&Script{Source: "function every_minute(e) e:set { n = self.n } end"}).compile("m", nil)
+	spec, err := (&Script{Source: "function every_minute(e) e:set { n = self.n } end"}).compile("m", program{})
 	if err != nil || spec.Every != time.Minute {
 		t.Fatalf("%v, %v", spec.Every, err)
 	}
-	spec, err = (&Script{Source: "function on_reading(e) end"}).compile("m", nil)
+	spec, err = (&Script{Source: "function on_reading(e) end"}).compile("m", program{})
 	if err != nil || spec.Every != 0 {
 		t.Fatalf("%v, %v", spec.Every, err)
 	}

@@ -28,7 +28,7 @@ const (
 type Config struct {
 	// May reports whether an owner may write an entity. It is called before each call of a script,
 	// concurrently. It is required.
-	May func(owner string, v entity.View) bool
+	May func(owner Owner, v entity.View) bool
 	// Logger logs what an operator should know. The default is slog.Default.
 	Logger *slog.Logger
 	// Behaviors configures the execution of scripts. Its Prefix, Runners and Logger are ignored.
@@ -39,14 +39,23 @@ type Config struct {
 // be called concurrently.
 type Service struct {
 	rt        *entity.Runtime
-	may       func(owner string, v entity.View) bool
+	may       func(owner Owner, v entity.View) bool
 	log       *slog.Logger
 	behaviors *behavior.Service
-	trials    chan struct{} // a semaphore for trials
+	trials    trials
+	shares    shares
 
 	change sync.Mutex // held while a script is put or deleted
 	mu     sync.Mutex
 	list   map[string]*Stored // guarded by mu; entries are immutable
+}
+
+// Owner is the principal who wrote a script.
+type Owner struct {
+	Name string
+	// Identity is the principal's: a principal who is created later under the same name is another
+	// owner.
+	Identity string
 }
 
 // Stored is a script as the service stores it.
@@ -55,7 +64,7 @@ type Stored struct {
 	Name string
 	// Owner is the principal who wrote the script. It affects only entities that the owner may
 	// write.
-	Owner string
+	Owner Owner
 	// Version is the number of the version, and ETag its entity tag for conditions.
 	Version int64
 	ETag    string
@@ -68,7 +77,8 @@ type Stored struct {
 // body is the stored form of a version.
 type body struct {
 	Script
-	Owner string `json:"owner,omitempty"`
+	Owner    string `json:"owner,omitempty"`
+	Identity string `json:"identity,omitempty"` // the owner's
 	// Version and Updated are set for earlier versions; a document has its own.
 	Version int64 `json:"version,omitempty"`
 	Updated int64 `json:"updated_ms,omitempty"`
@@ -81,7 +91,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 		cfg.Logger = slog.Default()
 	}
 	cfg.Behaviors.Prefix, cfg.Behaviors.Runners, cfg.Behaviors.Logger = "script", Runners, cfg.Logger
-	s := &Service{rt: rt, may: cfg.May, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: make(chan struct{}, MaxTrials)}
+	s := &Service{rt: rt, may: cfg.May, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: trials{under: make(map[Owner]bool)}, shares: shares{owners: make(map[Owner]*share)}}
 	docs, err := rt.Docs(ctx, kindScript)
 	if err != nil {
 		return nil, fmt.Errorf("open the scripts: %w", err)
@@ -107,13 +117,15 @@ func stored(d *entity.Doc) (*Stored, error) {
 	if err := json.Unmarshal(d.Body, &b); err != nil {
 		return st, fmt.Errorf("script %q: %w", d.ID, err)
 	}
-	st.Script, st.Owner = b.Script, b.Owner
+	st.Script, st.Owner = b.Script, b.owner()
 	return st, nil
 }
 
+func (b *body) owner() Owner { return Owner{b.Owner, b.Identity} }
+
 // start puts a script in force.
 func (s *Service) start(ctx context.Context, st *Stored) error {
-	spec, err := st.compile(st.Name, nil)
+	spec, err := st.compile(st.Name, program{rest: s.restOf(st.Owner)})
 	if err != nil {
 		return err
 	}
@@ -121,7 +133,12 @@ func (s *Service) start(ctx context.Context, st *Stored) error {
 	return s.behaviors.Register(ctx, spec)
 }
 
-func (s *Service) allow(owner string) func(entity.View) bool {
+// restOf returns what is asked how long a script of an owner is to rest after so many steps.
+func (s *Service) restOf(owner Owner) func(steps int64) time.Duration {
+	return func(steps int64) time.Duration { return s.shares.spend(owner, steps, time.Now()) }
+}
+
+func (s *Service) allow(owner Owner) func(entity.View) bool {
 	return func(v entity.View) bool { return s.may(owner, v) }
 }
 
@@ -131,7 +148,7 @@ func (s *Service) Close(ctx context.Context) error { return s.behaviors.Close(ct
 // Check returns the error that Put would return because of the name or the script, and changes
 // nothing. It is an [*Error], or wraps [entity.ErrInvalid] for the name.
 func (s *Service) Check(name string, sc *Script) error {
-	_, err := sc.compile(name, nil)
+	_, err := sc.compile(name, program{})
 	return err
 }
 
@@ -141,7 +158,16 @@ func (s *Service) Check(name string, sc *Script) error {
 // [entity.Runtime.PutDoc]. A script that is in force already, with the same owner, is not changed.
 // Once storing has begun, it continues even if ctx ends. The errors are those of Check, ErrLimit,
 // and [entity.ErrConflict] if the condition does not hold.
-func (s *Service) Put(ctx context.Context, name string, sc Script, owner string, quota int, condition string) (Stored, error) {
+func (s *Service) Put(ctx context.Context, name string, sc Script, owner Owner, quota int, condition string) (Stored, error) {
+	return s.put(ctx, name, sc, owner, quota, condition, false)
+}
+
+// PutDisabled is Put for a script that does nothing until it is switched on.
+func (s *Service) PutDisabled(ctx context.Context, name string, sc Script, owner Owner, quota int, condition string) (Stored, error) {
+	return s.put(ctx, name, sc, owner, quota, condition, true)
+}
+
+func (s *Service) put(ctx context.Context, name string, sc Script, owner Owner, quota int, condition string, disabled bool) (Stored, error) {
 	if err := s.Check(name, &sc); err != nil {
 		return Stored{}, err
 	}
@@ -164,16 +190,16 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 	case old != nil && old.Problem == "" && old.Owner == owner && old.same(&sc):
 		return *old, entity.CheckCondition(condition, old.ETag)
 	case others >= room:
-		return Stored{}, fmt.Errorf("script %q: %w: there are %d, and at most %d are allowed for %q", name, ErrLimit, others, room, owner)
+		return Stored{}, fmt.Errorf("script %q: %w: there are %d, and at most %d are allowed for %q", name, ErrLimit, others, room, owner.Name)
 	case own >= quota:
-		return Stored{}, fmt.Errorf("script %q: %w: %q may have at most %d", name, ErrLimit, owner, quota)
+		return Stored{}, fmt.Errorf("script %q: %w: %q may have at most %d", name, ErrLimit, owner.Name, quota)
 	}
 	if old != nil {
 		if err := s.keep(ctx, old); err != nil {
 			return Stored{}, err
 		}
 	}
-	text, err := json.Marshal(&body{Script: sc, Owner: owner})
+	text, err := json.Marshal(&body{Script: sc, Owner: owner.Name, Identity: owner.Identity})
 	if err != nil {
 		return Stored{}, fmt.Errorf("script %q: %w", name, err)
 	}
@@ -185,6 +211,11 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner string,
 	if old == nil { // this owner must not get data of an earlier script
 		if err := s.clear(ctx, name); err != nil {
 			return Stored{}, err
+		}
+	}
+	if disabled {
+		if err := s.behaviors.Disable(ctx, name); err != nil {
+			return Stored{}, fmt.Errorf("script %q: %w", name, err)
 		}
 	}
 	doc, err := s.rt.PutDoc(ctx, kindScript, name, text, condition)
@@ -220,7 +251,7 @@ func versionKey(name string, version int64) string { return fmt.Sprintf("%s\x00%
 
 // keep stores an earlier version, and removes the oldest ones beyond the limit.
 func (s *Service) keep(ctx context.Context, st *Stored) error {
-	text, err := json.Marshal(&body{st.Script, st.Owner, st.Version, st.Updated})
+	text, err := json.Marshal(&body{st.Script, st.Owner.Name, st.Owner.Identity, st.Version, st.Updated})
 	if err != nil {
 		return fmt.Errorf("version %d of script %q: %w", st.Version, st.Name, err)
 	}
@@ -337,7 +368,7 @@ func (s *Service) Versions(ctx context.Context, name string) ([]Stored, error) {
 		}
 		if b.Version < now.Version { // the version in force is stored as well if replacing it has failed
 			d := entity.Doc{Version: b.Version}
-			list = append(list, Stored{Script: b.Script, Name: name, Owner: b.Owner, Version: b.Version, ETag: d.ETag(), Updated: b.Updated})
+			list = append(list, Stored{Script: b.Script, Name: name, Owner: b.owner(), Version: b.Version, ETag: d.ETag(), Updated: b.Updated})
 		}
 	}
 	return list, nil
@@ -402,19 +433,18 @@ type Step struct {
 // Try calls a script for readings in an entity's history and returns what it would have done, see
 // [behavior.Service.Try]. The owner must be permitted to write the entity. The errors are those of
 // Check and of behavior.Service.Try, and ErrBusy.
-func (s *Service) Try(ctx context.Context, name string, sc *Script, owner string, t behavior.Trial) ([]Step, error) {
-	select {
-	case s.trials <- struct{}{}:
-		defer func() { <-s.trials }()
-	default:
-		return nil, ErrBusy
+func (s *Service) Try(ctx context.Context, name string, sc *Script, owner Owner, t behavior.Trial) ([]Step, error) {
+	end, err := s.trials.begin(owner)
+	if err != nil {
+		return nil, err
 	}
+	defer end()
 	var printed [][]string
-	spec, err := sc.compile(cmp.Or(name, "script"), func(line string) {
+	spec, err := sc.compile(cmp.Or(name, "script"), program{rest: s.restOf(owner), printed: func(line string) {
 		if last := len(printed) - 1; last >= 0 && len(printed[last]) < MaxPrinted {
 			printed[last] = append(printed[last], line)
 		}
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
