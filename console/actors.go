@@ -43,9 +43,9 @@ func (c *Console) actorCommands() []Command {
 			Run: func(ctx context.Context, args []string) (any, error) { return c.uniqueTasks(ctx, args) },
 		},
 		{
-			Name: "top", Usage: "[mailbox|handled|restarts|children]", Help: "Lists the actors that have the most of something, messages that wait at first.", Most: 1,
+			Name: "top", Usage: "[mailbox|handled|restarts|children|time]", Help: "Lists the actors that have the most of something, messages that wait at first; with time those whose handlers take the most of the next one and a half seconds.", Most: 1,
 			Run:      func(ctx context.Context, args []string) (any, error) { return c.top(ctx, append(args, "mailbox")[0]) },
-			Complete: func([]string) []string { return []string{"children", "handled", "mailbox", "restarts"} },
+			Complete: func([]string) []string { return []string{"children", "handled", "mailbox", "restarts", "time"} },
 		},
 		{
 			Name: "deadletters", Help: "Lists the last messages that no actor has handled.",
@@ -269,6 +269,9 @@ func (c *Console) uniqueTasks(ctx context.Context, args []string) (any, error) {
 
 // top lists the actors that have the most of something.
 func (c *Console) top(ctx context.Context, by string) (any, error) {
+	if by == "time" {
+		return c.topTime(ctx)
+	}
 	measure := map[string]func(i *actor.Info) uint64{
 		"mailbox":  func(i *actor.Info) uint64 { return uint64(i.Mailbox) }, //nolint:gosec // a length
 		"handled":  func(i *actor.Info) uint64 { return i.Handled },
@@ -276,7 +279,7 @@ func (c *Console) top(ctx context.Context, by string) (any, error) {
 		"children": func(i *actor.Info) uint64 { return uint64(i.Children) }, //nolint:gosec // a length
 	}[by]
 	if measure == nil {
-		return nil, fmt.Errorf("top is by mailbox, handled, restarts or children, not %.100q", by)
+		return nil, fmt.Errorf("top is by mailbox, handled, restarts, children or time, not %.100q", by)
 	}
 	var most []actor.Info
 	keep := func() {

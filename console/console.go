@@ -70,6 +70,7 @@ func New(sys *actor.System, cfg Config) *Console {
 	c := &Console{sys: sys, cfg: cfg}
 	c.Add(c.actorCommands()...)
 	c.Add(c.processCommands()...)
+	c.Add(c.watchCommands()...)
 	c.Add(c.ownCommands()...)
 	return c
 }

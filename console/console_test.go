@@ -76,6 +76,11 @@ func TestCommandsShowTheActors(t *testing.T) {
 		`complete "info /shop/"`:     "info /shop/till",
 		`  list   "/shop"  `:         "/shop/till",
 		`complete "top mailbox han"`: "",
+		"tree":                       "\n    /shop/till ",
+		"tree /shop":                 "\n  /shop/till ",
+		"pprof":                      "goroutine profile: total",
+		"pprof heap":                 "# HeapAlloc = ",
+		`complete "pprof go"`:        "pprof goroutine",
 	} {
 		if out := run(t, c, line); !strings.Contains(out, says) {
 			t.Errorf("%s: %q does not have %q", line, out, says)
@@ -368,5 +373,41 @@ func TestFurtherConnectionsAreTurnedAway(t *testing.T) {
 	}
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "16 connections") {
 		t.Errorf("the 17th connection is told %q, %v", line, err)
+	}
+}
+
+// said is a message that tells trace what it says.
+type said int
+
+func (s said) Content() string { return fmt.Sprint("said ", int(s)) }
+
+func TestTraceAndTopShowWhatIsHandled(t *testing.T) {
+	t.Parallel()
+	sys, _ := start(t)
+	busy := actor.SpawnFunc(sys, "busy", func(ctx *actor.Context[said], n said) error {
+		ctx.Self().Tell(ctx, n+1)
+		return nil
+	})
+	c := console.New(sys, console.Config{})
+	lines := make(chan string, 1)
+	go func() {
+		out, err := c.Run(context.Background(), "trace /busy 3")
+		lines <- fmt.Sprint(out, err)
+	}()
+	busy.Tell(t.Context(), 1)
+	rows := strings.Split(strings.TrimSpace(<-lines), "\n")
+	if len(rows) < 4 || !strings.Contains(rows[1], "console_test.said") || !strings.Contains(rows[1], "said ") {
+		t.Errorf("trace shows %q", rows)
+	}
+	if out := run(t, c, "top time"); !strings.Contains(out, "/busy") || !strings.Contains(out, "PERCENT") {
+		t.Errorf("top time shows %q", out)
+	}
+	for line, want := range map[string]string{
+		"trace /busy 0": "the count must be from 1 to 200", "trace /none": "no actor has the path", "tree /none": "no actor has the path",
+		"pprof nonsense": "the profile must be one of",
+	} {
+		if _, err := c.Run(t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }

@@ -2,8 +2,10 @@ package lua
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -24,6 +26,23 @@ var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait ther
 type parcel struct {
 	body  []byte
 	stake *stake // nil for messages of Go
+}
+
+// Content returns the values as JSON, for the console's trace.
+func (p *parcel) Content() string {
+	values, err := unpackGo(p.body)
+	if err != nil {
+		return err.Error()
+	}
+	shown := make([]string, len(values))
+	for i, v := range values {
+		text, err := json.Marshal(plainValue(v))
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		shown[i] = string(text)
+	}
+	return strings.Join(shown, " ")
 }
 
 // stake is what a parcel takes of an account.

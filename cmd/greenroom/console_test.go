@@ -10,9 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/console"
 	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/lua"
 	"github.com/greenroom-go/greenroom/server"
 )
 
@@ -105,6 +109,100 @@ func TestConsoleOnATerminal(t *testing.T) {
 	s.until("again", "> ping")
 	s.keys("Enter")
 	s.until("again", "> ping", "pong")
+}
+
+// bank is a service with a handler that waits, and a sender that never ends.
+var bank = fstest.MapFS{
+	"bank.lua": {Data: []byte(`local greenroom, accounts, CMD = require "greenroom", {ann = 5}, {}
+function CMD.hold() greenroom.sleep(1e6) end
+function CMD.tick(n) greenroom.timeout(1, function() greenroom.send(".bank", "tick", n) end) end
+greenroom.start(function() greenroom.register(".bank") end)
+greenroom.dispatch(function(cmd, ...) greenroom.ret(CMD[cmd](...), accounts) end)
+`)},
+}
+
+// The console of a program with services in Lua, used over a terminal.
+func TestConsoleOfServicesOnATerminal(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("needs tmux; make setup installs it")
+	}
+	dir, err := os.MkdirTemp("", "gr") // t.TempDir is too long for the path of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	sys := actor.NewSystem("game", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	rt, err := lua.Open(sys, lua.Config{Path: bank})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := rt.Spawn(sys, "bank", "bank.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := new(slog.LevelVar)
+	c := console.New(sys, console.Config{Level: level})
+	c.Add(rt.Commands(c)...)
+	socket := filepath.Join(dir, "game.sock")
+	ln, err := console.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		now, end := context.WithTimeout(context.Background(), patience)
+		defer end()
+		service.Kill() // its handler sleeps for hours
+		if _, err := sys.Shutdown(now); err != nil {
+			t.Error(err)
+		}
+	})
+	s := startTerminal(t, dir, build(t)+" console --socket "+socket)
+	s.until(">")
+	for _, step := range []struct {
+		line  string
+		shows []string
+	}{
+		{"list", []string{"PATH", "/bank"}},
+		{"tree", []string{"\n  /bank"}},
+		{"service", []string{"FILE", "bank.lua", ".bank"}},
+		{`inject .bank "return _P.accounts.ann"`, []string{"5"}},
+		{`inject .bank "_P.accounts.ann = 7041"`, nil},
+		{`inject .bank "return _P.accounts.ann"`, []string{"7041"}},
+		{"send .bank hold", nil},
+		{"call .bank tick 1959", []string{`"ann": 7041`}}, // and hold has begun before that
+		{"task /bank", []string{"waits for sleep", "bank.lua:2"}},
+		{"uniqtask /bank", []string{"1 ×", "waits for sleep"}},
+		{"trace /bank 4", []string{"CONTENT", `"tick" 1959`}},
+		{"stat", []string{"handled", "deadletters"}},
+		{"mem", []string{"heap_bytes", "goroutines"}},
+		{"gc", []string{"heap_bytes_after", "took_ms"}},
+		{"info /bank", []string{`"path": "/bank"`, `"handled"`}},
+		{"log level debug", []string{"DEBUG"}},
+		{"kill /bank", nil},
+		{"service", []string{"FILE"}},
+		{"ping", []string{"pong"}},
+	} {
+		s.keys("C-l") // the screen has this answer only
+		s.keys("-l", step.line)
+		s.keys("Enter")
+		s.until(append(append([]string{"> " + step.line}, step.shows...), "\n>")...)
+	}
+	if level.Level() != slog.LevelDebug {
+		t.Errorf("the level is %v", level.Level())
+	}
+	if down, err := service.Wait(t.Context()); err != nil || down.Reason != actor.Killed && down.Reason != actor.NoActor {
+		t.Errorf("the service has ended with %+v, %v", down, err)
+	}
+	s.keys("C-d")
+	s.until("ended with 0")
 }
 
 // terminal is a session of tmux.
