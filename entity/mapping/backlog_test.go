@@ -82,6 +82,64 @@ func TestALateReadingHoldsUpNoOtherMapping(t *testing.T) {
 	h.checkSums(n)
 }
 
+// While late readings are computed, a live one waits for one slice of that at most, however many
+// mappings have something to compute again.
+func TestALiveReadingWaitsForOneSliceAtMost(t *testing.T) {
+	h := build(t, t.TempDir(), houseOptions{})
+	longPast(t, h, 5000)
+	for i := range 4 {
+		h.put(fmt.Sprint("more", i), fmt.Sprintf("insert into s%d select a.x * b.y as product", i))
+	}
+	h.put("double", "insert into d select c.v * 2 as w")
+	h.sync(1)
+	live := 0
+	err := h.do(t.Context(), func(_ context.Context, f *follower) error {
+		for ts := range 20 {
+			h.write("b", int64(100*ts+1), sample("y", ts)) // late
+		}
+		for len(f.backlog.rests) < 5 {
+			if err := f.step(nil); err != nil {
+				return err
+			}
+		}
+		for len(f.backlog.rests) > 0 && live < 30 {
+			began, slices := time.Now(), 0
+			live++
+			h.write("c", int64(live), sample("v", live))
+			until(t, "the live change", func() bool { return len(f.feed.changes) > 0 })
+			for applied := false; !applied; {
+				changes, evaluations := h.Stats().Changes, f.engine.evaluations
+				if err := f.step(nil); err != nil {
+					return err
+				}
+				applied = h.Stats().Changes > changes
+				switch done := f.engine.evaluations - evaluations; {
+				case applied || done == 0:
+				case done > sliceMost:
+					t.Errorf("a slice has %d evaluations", done)
+				default:
+					slices++
+				}
+			}
+			if slices > 1 {
+				t.Errorf("the live reading %d waited for %d slices", live, slices)
+			}
+			t.Logf("%v and %d slices before the live reading %d", time.Since(began), slices, live)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live < 3 {
+		t.Errorf("%d live readings came beside the late ones: the test shows nothing", live)
+	}
+	h.sync(1)
+	if l, ok := h.latest("d", "w"); !ok || l.Value != value.Int(int64(2*live)) {
+		t.Errorf("the last live value is %v", l.Value)
+	}
+}
+
 // What late readings have left to be computed again is not forgotten over a crash, when the
 // changes that they came with have been gone through.
 func TestWhatIsToBeComputedAgainSurvivesACrash(t *testing.T) {

@@ -221,43 +221,46 @@ func (f *follower) find(name string) (*Installed, error) {
 func (f *follower) follow() error {
 	save := time.NewTicker(f.s.cfg.SaveEvery)
 	defer save.Stop()
-	ready := make(chan struct{})
-	close(ready)
 	for {
-		changes, more := f.feed.changes, (<-chan struct{})(nil)
-		if len(f.flights) >= maxFlights {
-			changes = nil
-		}
-		if f.catchesUp() {
-			more = ready
-		}
-		var err error
-		select {
-		case <-f.s.ctx.Done():
-			return ErrClosed
-		case c := <-f.s.calls:
-			f.answer(c)
-		case c := <-f.s.looks:
-			f.answer(c)
-		case c, ok := <-changes:
-			if !ok {
-				return f.feed.err
-			}
-			f.sliced = false
-			err = f.apply(f.feed.drain(c))
-		case <-f.landed:
-			f.blocked = false
-			err = f.land()
-		case <-more:
-			f.sliced = true
-			err = f.catchUp()
-		case <-save.C:
-			err = f.save(f.s.ctx)
-		}
-		if err != nil {
+		if err := f.step(save.C); err != nil {
 			return err
 		}
 	}
+}
+
+// step does one thing of those that are to be done, and waits for one.
+func (f *follower) step(save <-chan time.Time) error {
+	changes, more := f.feed.changes, (chan struct{})(nil)
+	if len(f.flights) >= maxFlights {
+		changes = nil
+	}
+	if f.catchesUp() {
+		more = make(chan struct{})
+		close(more)
+	}
+	select {
+	case <-f.s.ctx.Done():
+		return ErrClosed
+	case c := <-f.s.calls:
+		f.answer(c)
+	case c := <-f.s.looks:
+		f.answer(c)
+	case c, ok := <-changes:
+		if !ok {
+			return f.feed.err
+		}
+		f.sliced = false
+		return f.apply(f.feed.drain(c))
+	case <-f.landed:
+		f.blocked = false
+		return f.land()
+	case <-more:
+		f.sliced = true
+		return f.catchUp()
+	case <-save:
+		return f.save(f.s.ctx)
+	}
+	return nil
 }
 
 // catchesUp reports whether a slice of the backlog is next: where changes wait as well,
