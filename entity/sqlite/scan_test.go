@@ -67,7 +67,7 @@ func TestAMillisecondCanHaveManyBlocks(t *testing.T) {
 		t.Fatalf("%d points, want %d", len(want), n+2)
 	}
 	ends := []entity.Place{{}, {TS: 1000}, {TS: 1000, Seq: n + 2}, {TS: 1001}, {TS: entity.MaxTS}}
-	for i := block.MaxRows / 2; i < n; i += block.MaxRows / 2 {
+	for i := block.MaxRows / 2; i < n; i += block.MaxRows {
 		ends = append(ends, want[i].Place())
 	}
 	for _, from := range ends {

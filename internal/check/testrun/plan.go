@@ -47,10 +47,13 @@ var unraced = map[string]string{
 	"server/browsertest":        "the server and the browser are other processes",
 }
 
-// again is a test of a raced package that runs the others once more, on another store. They are
-// raced where they run first, and that store by its own tests: it is run without the race detector,
-// in a run of its own, which takes half a minute in place of two.
-var again = struct{ pkg, test string }{"server", "TestServerOnPostgres"}
+// unracedTests are tests of raced packages, by package, that are run without the race detector, in a run
+// of their own, which takes a tenth to a quarter of the time: they run others once more in another way,
+// which are raced where they run first, or ask a database on one goroutine.
+var unracedTests = map[string][]string{
+	"server":        {"TestServerOnPostgres"},
+	"entity/sqlite": {"TestConformanceWhereverTheTailIs", "TestStoreWithATailAnswersAsOneWithout"},
+}
 
 // longest are the packages whose tests take longest. They begin first, so that no
 // processor is idle at the end of a run while one of them goes on alone.
@@ -82,10 +85,10 @@ func plan(ctx context.Context, args []string) ([][]string, error) {
 		return len(longest)
 	}
 	slices.SortStableFunc(listed, func(a, b string) int { return rank(a) - rank(b) })
-	var raced, others, once []string
+	var raced, others, once, tests []string
 	for _, pkg := range listed {
-		if name(pkg) == again.pkg && !choosesTests(flags) {
-			once = append(once, pkg)
+		if list := unracedTests[name(pkg)]; len(list) > 0 && !choosesTests(flags) {
+			once, tests = append(once, pkg), append(tests, list...)
 		}
 		if _, ok := unraced[name(pkg)]; ok {
 			others = append(others, pkg)
@@ -95,13 +98,14 @@ func plan(ctx context.Context, args []string) ([][]string, error) {
 	}
 	plain := slices.DeleteFunc(slices.Clone(flags), func(flag string) bool { return flag == "-race" })
 	var runs [][]string
+	pattern := "^(" + strings.Join(tests, "|") + ")$"
 	if len(raced) > 0 && len(once) > 0 {
-		runs = append(runs, slices.Concat(flags, []string{"-skip=^" + again.test + "$"}, raced))
+		runs = append(runs, slices.Concat(flags, []string{"-skip=" + pattern}, raced))
 	} else if len(raced) > 0 {
 		runs = append(runs, slices.Concat(flags, raced))
 	}
 	if len(once) > 0 {
-		runs = append(runs, slices.Concat(plain, []string{"-run=^" + again.test + "$"}, once))
+		runs = append(runs, slices.Concat(plain, []string{"-run=" + pattern}, once))
 	}
 	if len(others) > 0 {
 		runs = append(runs, slices.Concat(plain, others))
