@@ -80,9 +80,17 @@ func TestSealedValuesTakeATenthOfTheRoom(t *testing.T) {
 		return count(t, s, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relnamespace = 'greenroom'::regnamespace AND relkind = 'r' AND relname ~ 'telemetry|block|stamp'")
 	}
 	before, rows := points(t, s, "a", "t"), size()
-	compact(t, s)
-	if after := size(); after > rows/3 { // beside the blocks, the pages that empty tables have
-		t.Errorf("%d bytes on disk, and %d before", after, rows)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C { // while the server's own maintenance sees the rows they stay
+		compact(t, s)
+		after := size()
+		if after < rows/3 { // beside the blocks, the pages that empty tables have
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%d bytes on disk, and %d before", after, rows)
+		}
 	}
 	u, err := s.Usage(t.Context())
 	if err != nil || u.Values != 2*n || u.Sealed != 2*n || u.Blocks != 4 || u.SealedBytes > 2*2*n || u.File == 0 || u.Log == 0 {
@@ -569,7 +577,7 @@ func TestHoursAreSealedWhenNothingCameForAWhile(t *testing.T) {
 	for h := range int64(100) {
 		s.touch(row(2*h, 1), opened.Add(60*time.Minute))
 	}
-	s.touch(row(5, sealed.RipeRows), opened.Add(60*time.Minute))
+	s.sealing.hours.Touch(5, sealed.RipeRows, opened.Add(60*time.Minute))
 	if one, _ := s.sealing.plan(week, opened.Add(61*time.Minute), false); one.whole || len(one.froms) != maxRanges || !one.has(5) || one.has(150) {
 		t.Errorf("a pass over many hours that are not ripe: %+v", one)
 	}
