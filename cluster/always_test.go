@@ -306,6 +306,7 @@ func TestSimWhatIsAlwaysActiveIsActiveAgain(t *testing.T) {
 			}
 		}
 		r.quiet = true
+		r.mesh.heal()
 		for _, n := range r.nodes {
 			n.cut = false
 		}

@@ -53,6 +53,15 @@ type meshFrame struct {
 	do       func(at *end)
 }
 
+// toggle has the sessions between two names stand still, or go on.
+func (m *mesh) toggle(a, b string) {
+	both := [2]string{min(a, b), max(a, b)}
+	m.cut[both] = !m.cut[both]
+}
+
+// heal has all go on.
+func (m *mesh) heal() { clear(m.cut) }
+
 // join makes the carrier of a node.
 func (m *mesh) join(n *simNode) *end {
 	e := &end{mesh: m, node: n, name: n.name, inc: n.sys.Incarnation()}

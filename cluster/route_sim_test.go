@@ -365,6 +365,10 @@ func (r *routeWorld) change(names []string) {
 	case what == 1:
 		r.w.Logf("%s crashes", name)
 		r.start(name)
+	case what == 2: // the sessions of two nodes stand still; both have the engine
+		if others := slices.DeleteFunc(r.up(), func(o *simNode) bool { return o.name == name }); len(others) > 0 {
+			r.mesh.toggle(name, others[r.w.Rand().IntN(len(others))].name)
+		}
 	default:
 		n.cut = !n.cut
 	}
@@ -423,6 +427,7 @@ func (r *routeWorld) play(w *sim.World) {
 		}
 	}
 	r.quiet = true
+	r.mesh.heal()
 	for _, n := range r.nodes {
 		n.cut = false
 	}
