@@ -89,9 +89,13 @@ func runStores(ctx context.Context, s *suite) (err error) {
 		return err
 	}
 	var stores []tsStore
+	var places []scratch
 	defer func() {
 		for _, st := range stores {
 			st.kill()
+		}
+		for _, place := range places { // nobody writes there any more
+			err = errors.Join(err, place.remove())
 		}
 	}()
 	for _, start := range []func(context.Context, string) (tsStore, error){startOurs, startInflux, startVictoria} {
@@ -99,7 +103,7 @@ func runStores(ctx context.Context, s *suite) (err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, place.remove()) }()
+		places = append(places, place)
 		st, err := start(ctx, place.dir)
 		if missing := (*exec.Error)(nil); errors.As(err, &missing) {
 			fmt.Fprintf(s.stdout, "  %s is not installed, and is not compared\n", missing.Name)
@@ -393,7 +397,7 @@ func startForeign(ctx context.Context, program, dir, ready string, setup func(f 
 		return nil, err
 	}
 	f.cmd = exec.CommandContext(ctx, path)
-	f.cmd.Dir, f.cmd.Stderr = dir, &f.stderr
+	f.cmd.Stderr = &f.stderr
 	setup(f)
 	if err := f.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
@@ -402,7 +406,7 @@ func startForeign(ctx context.Context, program, dir, ready string, setup func(f 
 		defer close(f.ended)
 		_ = f.cmd.Wait() // it was killed, or its log says why
 	}()
-	for {
+	for began := time.Now(); ; {
 		c, err := newCaller(ctx, f.addr)
 		if err == nil {
 			err = c.get(ready, nil)
@@ -410,6 +414,10 @@ func startForeign(ctx context.Context, program, dir, ready string, setup func(f 
 		}
 		if err == nil {
 			return f, nil
+		}
+		if time.Since(began) > restPatience {
+			f.kill()
+			return nil, fmt.Errorf("%s does not answer: %w", program, err)
 		}
 		select {
 		case <-f.ended:
