@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -18,10 +17,7 @@ import (
 type Layout struct {
 	host         *layout.Host
 	descriptions descriptions
-
-	mu        sync.Mutex
-	receivers map[string]*receiver  // of commands, by device; guarded by mu
-	joined    map[layout.Client]int // the number of receivers of a client; guarded by mu
+	receivers    *layout.Receivers
 }
 
 const (
@@ -35,7 +31,7 @@ func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start prepares the layout.
 func (l *Layout) Start(h *layout.Host) {
-	l.host, l.receivers, l.joined = h, map[string]*receiver{}, map[layout.Client]int{}
+	l.host, l.receivers = h, layout.NewReceivers(h, MaxDevices, MaxDevicesOfClient)
 }
 
 // About returns the device that a topic is about. Those who may read it receive the message.
@@ -116,14 +112,14 @@ var states = []string{"init", ready, "disconnected", "sleeping", lost}
 func (l *Layout) receiveState(c layout.Client, t *topic, m *layout.Message) error {
 	text := string(m.Payload)
 	if m.Clears {
-		l.leave(t.device, nil)
+		l.receivers.Leave(nil, t.device)
 		return l.report(c, t.device, merge(nil, "state"))
 	}
 	if !slices.Contains(states, text) {
 		return fmt.Errorf("%w: $state must be one of %s, not %.64q", entity.ErrInvalid, strings.Join(states, ", "), text)
 	}
 	if text != ready {
-		l.leave(t.device, nil)
+		l.receivers.Leave(nil, t.device)
 	}
 	if err := l.report(c, t.device, merge(value.String(text).AppendJSON(nil), "state")); err != nil {
 		return err

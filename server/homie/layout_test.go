@@ -54,11 +54,11 @@ func TestTheDevicesOfAConnectionAreBounded(t *testing.T) {
 		t.Errorf("one in place of another: %v", err)
 	}
 	l.Left(first)
-	if first.joined != 0 || second.joined != 1 || rt.devices != 1 || len(l.receivers) != 1 || len(l.joined) != 1 {
-		t.Errorf("%d and %d devices have joined, %d can be reached, and %d are known of %d clients", first.joined, second.joined, rt.devices, len(l.receivers), len(l.joined))
+	if devices, clients := l.receivers.Count(); first.joined != 0 || second.joined != 1 || rt.devices != 1 || devices != 1 || clients != 1 {
+		t.Errorf("%d and %d devices have joined, %d can be reached, and %d are known of %d clients", first.joined, second.joined, rt.devices, devices, clients)
 	}
 	l.Left(second)
-	if rt.devices != 0 || len(l.receivers) != 0 || len(l.joined) != 0 {
-		t.Errorf("%d devices can be reached, and %d are known of %d clients", rt.devices, len(l.receivers), len(l.joined))
+	if devices, clients := l.receivers.Count(); rt.devices != 0 || devices != 0 || clients != 0 {
+		t.Errorf("%d devices can be reached, and %d are known of %d clients", rt.devices, devices, clients)
 	}
 }

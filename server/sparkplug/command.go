@@ -1,10 +1,9 @@
 package sparkplug
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -19,142 +18,48 @@ import (
 // edge node has acknowledged the message, and done when the edge node reports the metric with that
 // value, in data or in a birth certificate.
 
-// receiver is the client that receives the commands of an edge node, or of one of its devices.
-type receiver struct {
-	layout.Receiving
-	client  layout.Client
-	pending map[string]pending // by name of the metric, guarded by Layout.mu
-}
-
-// pending is a command that was sent.
-type pending struct {
-	command string
-	want    value.Value
-	until   int64 // when it will have expired or timed out, in milliseconds since the epoch
-}
-
-// maxPending bounds the commands of a device that wait for their effect.
-const maxPending = 1000
-
 // birth starts the delivery of commands to a client, for the edge node or device that has come
 // online.
-func (l *Layout) birth(c layout.Client, t *topic) {
-	to, id := *t, t.id()
-	r := &receiver{client: c, pending: map[string]pending{}}
-	l.mu.Lock()
-	before := l.receivers[id]
-	l.receivers[id] = r
-	if before != nil { // commands sent before its birth may still take effect
-		r.pending = before.pending
-	}
-	l.mu.Unlock()
-	err := r.Begin(l.host, c, id, func(command *entity.Command, receipt *layout.Receipt) error {
+func (l *Layout) birth(c layout.Client, t *topic) error {
+	to := *t
+	return l.receivers.Join(c, t.id(), true, func(r *layout.Receiver, command *entity.Command, receipt *layout.Receipt) error {
 		return l.send(r, &to, command, receipt)
 	})
-	if err != nil {
-		l.host.Logger.LogAttrs(l.host.Running, slog.LevelWarn, "cannot deliver commands to a device", slog.String("entity", id), slog.Any("error", err))
-	}
-	if before != nil {
-		before.End()
-		if before.client != c {
-			before.client.Parted(id)
-		}
-	}
-	c.Joined(id)
-}
-
-// death ends the delivery to c, or with a nil c to any client.
-func (l *Layout) death(c layout.Client, id string) {
-	l.mu.Lock()
-	r := l.receivers[id]
-	if r == nil || c != nil && r.client != c {
-		l.mu.Unlock()
-		return
-	}
-	delete(l.receivers, id)
-	l.mu.Unlock()
-	r.End()
-	r.client.Parted(id)
-}
-
-// stopReceiving ends all deliveries to a client whose connection has ended.
-func (l *Layout) stopReceiving(c layout.Client) {
-	var ids []string
-	l.mu.Lock()
-	for id, r := range l.receivers {
-		if r.client == c {
-			ids = append(ids, id)
-		}
-	}
-	l.mu.Unlock()
-	for _, id := range ids {
-		l.death(c, id)
-	}
 }
 
 // send sends a command to its edge node.
-func (l *Layout) send(r *receiver, t *topic, command *entity.Command, receipt *layout.Receipt) error {
+func (l *Layout) send(r *layout.Receiver, t *topic, command *entity.Command, receipt *layout.Receipt) error {
 	text, want, err := encodeCommand(command, l.edges.typeOf(t, command.Name))
 	if err != nil { // this command fails, and others proceed
 		receipt.Settled(err)
 		return nil
 	}
-	l.await(r, command, want)
+	l.receivers.Await(r, command, want)
 	to := prefix + t.group + "/" + string(ncmd) + "/" + t.edge
 	if t.device != "" {
 		to = prefix + t.group + "/" + string(dcmd) + "/" + t.edge + "/" + t.device
 	}
-	return r.client.Send(to, text, receipt)
-}
-
-// await records the value that the edge node will report when it has carried out a command.
-func (l *Layout) await(r *receiver, command *entity.Command, want value.Value) {
-	now := time.Now().UnixMilli()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, sent := range r.pending {
-		if sent.until < now {
-			delete(r.pending, name)
-		}
-	}
-	if len(r.pending) < maxPending { // any beyond that time out
-		r.pending[command.Name] = pending{command.ID, want, command.Expires + command.Timeout}
-	}
+	return r.Client.Send(to, text, receipt)
 }
 
 // reported completes the commands whose values a message contains. After an error of the runtime,
 // the message must come again.
 func (l *Layout) reported(t *topic, p *payload) error {
-	id := t.id()
-	done := map[string]pending{} // by name; want is the reported value
-	l.mu.Lock()
-	r := l.receivers[id]
-	if r != nil && len(r.pending) > 0 {
-		for i := range p.metrics {
-			m := &p.metrics[i]
-			sent, ok := r.pending[m.name]
-			v, has, err := m.value()
-			if ok && has && err == nil && value.Compare(v, sent.want) == value.Equal {
-				done[m.name] = sent
+	var byName map[string][]*metric // made where something waits
+	return l.receivers.Reported(t.id(), func(name string, want value.Value) (value.Value, bool) {
+		if byName == nil {
+			byName = make(map[string][]*metric, len(p.metrics))
+			for i := range p.metrics {
+				m := &p.metrics[i]
+				byName[m.name] = append(byName[m.name], m)
 			}
 		}
-		if sent, ok := r.pending[rebirthName]; ok && t.kind == nbirth {
-			done[rebirthName] = sent
-		}
-	}
-	l.mu.Unlock()
-	for name, sent := range done {
-		err := l.host.Runtime.Done(l.host.Running, id, sent.command, sent.want)
-		if err != nil && !errors.Is(err, entity.ErrNotFound) && !errors.Is(err, entity.ErrMismatch) {
-			return err
-		}
-		l.mu.Lock()
-		if r.pending[name].command == sent.command {
-			delete(r.pending, name)
-		}
-		l.mu.Unlock()
-	}
-	return nil
+		born := name == rebirthName && t.kind == nbirth
+		return want, born || slices.ContainsFunc(byName[name], func(m *metric) bool {
+			v, has, err := m.value()
+			return has && err == nil && value.Compare(v, want) == value.Equal
+		})
+	})
 }
 
 // Types of metrics that are only needed for commands.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -100,8 +99,7 @@ type Layout struct {
 	state []byte // the payload of the server's own state
 	edges edges
 
-	mu        sync.Mutex
-	receivers map[string]*receiver // of commands, by id; guarded by mu
+	receivers *layout.Receivers
 }
 
 var _ layout.Layout = (*Layout)(nil)
@@ -111,7 +109,7 @@ func (l *Layout) Prefixes() []string { return []string{prefix} }
 
 // Start prepares the layout.
 func (l *Layout) Start(h *layout.Host) {
-	l.host, l.receivers = h, map[string]*receiver{}
+	l.host, l.receivers = h, layout.NewReceivers(h, MaxEdges*(MaxDevices+1), MaxEdgesOfClient*(MaxDevices+1)) // edges counts them
 	l.edges.start()
 	l.state = fmt.Appendf(nil, `{"online":true,"timestamp":%d}`, time.Now().UnixMilli())
 }
@@ -166,13 +164,15 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 		return nil
 	}
 	for _, device := range known.gone {
-		l.death(nil, t.of(device))
+		l.receivers.Leave(nil, t.of(device))
 	}
 	switch t.kind {
 	case nbirth, dbirth:
-		l.birth(c, &t)
+		if err := l.birth(c, &t); err != nil {
+			return err
+		}
 	case ndeath, ddeath:
-		l.death(nil, t.id())
+		l.receivers.Leave(nil, t.id())
 	default:
 	}
 	if err := l.tellOnline(c, &t, known.gone); err != nil {
@@ -253,7 +253,7 @@ const leftTimeout = 5 * time.Second
 // Left sets offline what a client had online: an edge node without a will must not stay online, nor
 // any when the server stops.
 func (l *Layout) Left(c layout.Client) {
-	l.stopReceiving(c)
+	l.receivers.Left(c)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.host.Running), leftTimeout)
 	defer cancel()
 	for _, t := range l.edges.left(c) {
