@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroom-go/greenroom/entity/behavior"
 	"github.com/greenroom-go/greenroom/server/script"
 )
 
@@ -317,4 +318,22 @@ func TestAnImportedScriptIsItsOwnersOrOff(t *testing.T) {
 			same(t, c.what+": "+id, admin.latest(id), map[bool]string{true: "map[x:1]", false: "map[by:" + want + " x:1]"}[want == "<nil>"])
 		}
 	}
+}
+
+// What a mapping computes of what a script has written carries on how many scripts stand behind it.
+func TestACircleThroughAMappingEnds(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.send(201, "PUT", "/v1/mappings/next", "text/plain", "insert into a select a.y + 1 as x")
+	s.putScript(201, "again", "function on_reading(e, r) e:set { y = r.x } end")
+	s.post("a", `{"ts":1000,"values":{"x":0}}`)
+	var got scripted
+	for got.Failures == 0 { // the mapping and the script take turns
+		s.syncScript("again")
+		s.get("/v1/scripts/again", &got)
+	}
+	if got.Failures != 1 || got.Runs != behavior.MaxDepth || !strings.Contains(got.Failed[0].Text, "a circle of behaviors") {
+		t.Errorf("%+v", got)
+	}
+	same(t, "latest", s.latest("a"), "map[x:8 y:7]")
 }

@@ -29,6 +29,6 @@
 // A behavior that is switched on, or is new, begins with what is committed from then on. If the log
 // no longer has the changes that were not handled yet, they are skipped, counted and logged. A
 // command goes to whichever entity has the id when it is sent. A circle of behaviors ends after
-// MaxDepth of them; one that leads through a mapping does not, because computed values do not carry
-// where they came from.
+// MaxDepth of them, also where it leads through mappings of single entities; one through a mapping
+// over a group does not, because its values come from many changes.
 package behavior

@@ -3,12 +3,12 @@ package behavior
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
 // effect is something that was decided: readings, patches or a command, the others are empty.
@@ -113,28 +113,10 @@ const (
 
 // source is who a behavior is in origins: prefix:name@version, with parts behind it. A part that is a
 // number is the depth, where that is more than 1.
-func (b *behavior) source(depth int, tick bool) string {
+func (b *behavior) source(n int, tick bool) string {
 	s := b.origin
 	if tick {
 		s += ":" + partTick
 	}
-	if depth > 1 {
-		s += ":" + strconv.Itoa(depth)
-	}
-	return s
-}
-
-// depthOf returns how many behaviors stand behind a change, 1 for one that something else has
-// computed.
-func depthOf(o entity.Origin) int {
-	if o.IsZero() {
-		return 0
-	}
-	_, parts, _ := strings.Cut(o.Source[strings.LastIndexByte(o.Source, '@')+1:], ":")
-	for part := range strings.SplitSeq(parts, ":") {
-		if n, err := strconv.Atoi(part); err == nil {
-			return n
-		}
-	}
-	return 1
+	return depth.With(s, n)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
 // runner calls the handler for its share of the entities. While a batch is handled it belongs to
@@ -123,14 +124,14 @@ func (r *runner) tick(place int, id string, at int64) error {
 // call calls the handler, and keeps what comes of it.
 func (r *runner) call(place int, s *subject, ev Event) {
 	b := r.f.b
-	depth, seq := 1, uint64(ev.TS) //nolint:gosec // a time
+	deep, seq := 1, uint64(ev.TS) //nolint:gosec // a time
 	if ev.Change != nil {
-		depth, seq = depthOf(ev.Change.Origin)+1, ev.Change.Seq
+		deep, seq = depth.Of(ev.Change.Origin.Source)+1, ev.Change.Seq
 	}
 	e := &r.e
 	e.begin(s, ev.TS)
 	err := ErrDepth
-	if depth <= MaxDepth {
+	if deep <= MaxDepth {
 		r.runs++
 		err = r.protect(ev)
 	}
@@ -157,7 +158,7 @@ func (r *runner) call(place int, s *subject, ev Event) {
 		}
 	}
 	if e.effects > 0 {
-		r.made = append(r.made, outcome{place: place, effects: b.effects(e, b.source(depth, ev.Change == nil), seq)})
+		r.made = append(r.made, outcome{place: place, effects: b.effects(e, b.source(deep, ev.Change == nil), seq)})
 	}
 }
 

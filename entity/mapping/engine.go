@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
 // Engine computes what the mappings say, change by change. It is a state machine without
@@ -36,6 +37,7 @@ type Engine struct {
 	evaluations, failures uint64
 
 	touched  []*field          // by the change at hand
+	depth    int               // of the change at hand
 	dirty    []*field          // over a group, to be computed at the end of Apply
 	stale    bool              // the order of evaluation is to be found again
 	pending  Effects           // what is being made
@@ -139,8 +141,10 @@ type Output struct {
 	Into     string
 	Readings []entity.Reading
 	// Seq is the number of the newest change that they were computed from. There
-	// is one Output of a mapping with this number that is not Again.
+	// is one Output of a mapping with this number and Depth that is not Again.
 	Seq uint64
+	// Depth is how many behaviors stand behind the change, as its origin says; 0 for several changes.
+	Depth int
 	// Again says that they replace values that a late reading has changed, or are
 	// the first ones after a mapping was installed or loaded. There may be several
 	// such Outputs with one number.
@@ -216,6 +220,7 @@ func (e *Engine) reading(c *entity.Change) {
 	if w == nil {
 		return
 	}
+	e.depth = depth.Of(c.Origin.Source)
 	e.touched = e.touched[:0]
 	for i := range c.Values {
 		for _, use := range w.keys[c.Values[i].Key] {
@@ -229,6 +234,7 @@ func (e *Engine) reading(c *entity.Change) {
 		e.react(f, c)
 		f.touchedBy = f.touchedBy[:0]
 	}
+	e.depth = 0
 }
 
 // find returns what concerns the mappings of an entity that exists, nil for
@@ -333,13 +339,13 @@ func (e *Engine) evaluate(f *field, fr *frame, ts int64) (value.Value, bool) {
 // output, and those of one time in it one reading.
 func (e *Engine) put(f *field, ts int64, v value.Value, seq uint64, again bool) {
 	sample := entity.Sample{Key: f.spec.As, Value: v}
-	key := outputKey{f.m, seq, again}
+	key := outputKey{f.m, seq, e.depth, again}
 	i, ok := e.made[key]
 	if !ok {
 		i = len(e.pending.Outputs)
 		e.made[key] = i
 		e.pending.Outputs = append(e.pending.Outputs, Output{
-			Mapping: f.m.Name, Version: f.m.Version, Into: f.m.Statement.Into, Seq: seq, Again: again,
+			Mapping: f.m.Name, Version: f.m.Version, Into: f.m.Statement.Into, Seq: seq, Depth: e.depth, Again: again,
 		})
 	}
 	o := &e.pending.Outputs[i]
@@ -356,6 +362,7 @@ func (e *Engine) put(f *field, ts int64, v value.Value, seq uint64, again bool) 
 type outputKey struct {
 	m     *mapping
 	seq   uint64
+	depth int
 	again bool
 }
 

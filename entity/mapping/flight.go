@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
 // flight is a batch of computed readings on its way to the disk.
@@ -124,14 +125,14 @@ func (f *follower) land() error {
 	return nil
 }
 
-// source names a mapping as the source of readings. Those that replace earlier
-// ones have a source of their own, whose numbers count them and not the changes.
+// source names a mapping as the source of readings, and passes the depth on. Those that replace
+// earlier ones have a source of their own, whose numbers count them and not the changes.
 func (o *Output) source() string {
 	name := fmt.Sprintf("mapping:%s@%d", o.Mapping, o.Version)
 	if o.Again {
 		name += ":again"
 	}
-	return name
+	return depth.With(name, o.Depth)
 }
 
 // write gives outputs to the runtime. compare leaves out what is there already;
