@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"log/slog"
@@ -12,17 +13,19 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
 // startSealable starts a server whose store seals when it is told to.
-func startSealable(t *testing.T) (*running, *sqlite.Store) {
+func startSealable(t *testing.T) (*running, entity.Store) {
 	t.Helper()
 	log := &logBuffer{}
 	cfg := Config{HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))}
 	cfg.setDefaults()
-	var store *sqlite.Store
+	dir := t.TempDir()
+	var store entity.Store
 	s, err := open(t.Context(), cfg, func() (_ entity.Store, err error) {
-		store, err = sqlite.Open(t.Context(), t.TempDir(), sqlite.Options{SealAfter: -1})
+		store, err = openStore(t.Context(), cmp.Or(pgtest.Address(t, dir), dir), cfg.Logger, sqlite.Options{SealAfter: -1})
 		return store, err
 	})
 	if err != nil {
