@@ -15,7 +15,11 @@ import (
 func (v *verifier) replaceMappings(ctx context.Context, round int, begun func()) tally {
 	return until(begun, func(n int64) error {
 		statement := fmt.Sprintf("insert into %s select %s.factor * %d as product", verifyID(round, "changed"), verifyID(round, "source"), n+1)
-		if err := v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, "changing"), "text/plain", statement, nil); err != nil {
+		condition := []string{"If-Match", "*"}
+		if n == 0 {
+			condition = []string{"If-None-Match", "*"}
+		}
+		if err := v.child.client.do(ctx, "PUT", "/v1/mappings/"+verifyID(round, "changing"), "text/plain", statement, nil, condition...); err != nil {
 			return err
 		}
 		return v.putFactor(ctx, round, n+1, n+1)
