@@ -290,7 +290,16 @@ func (s *Store) seriesAfter(ctx context.Context, p *pass, after seriesNum) (list
 type sealCursor struct {
 	list   []seriesNum // that are left
 	at     int         // the range of the first one that is in work
+	from   int64       // where its next run begins in that range, if it is later than the range's start
 	failed []*failedRun
+}
+
+// next moves the cursor on to the next range, or the next series.
+func (c *sealCursor) next(p *pass) {
+	c.from = 0
+	if c.at++; c.at == len(p.froms) {
+		c.at, c.list = 0, c.list[1:]
+	}
 }
 
 // failedRun is why rows of a series from a time on stay as they are, and up to when they do.
@@ -334,20 +343,24 @@ func (s *Store) sealSlice(ctx context.Context, p *pass, c *sealCursor) (took tim
 
 // sealNext seals the next rows of the first series of the cursor.
 func (s *Store) sealNext(ctx context.Context, tx pgx.Tx, p *pass, c *sealCursor) error {
-	series, from, to := c.list[0], p.froms[c.at], p.tos[c.at]
+	series, from, to := c.list[0], max(c.from, p.froms[c.at]), p.tos[c.at]
 	for _, f := range c.failed {
-		if f.seriesNum == series && f.from == from {
+		if f.seriesNum == series && f.from <= from && from < f.to {
 			from = f.to
 		}
 	}
-	if from < to {
-		_, more, err := s.sealRun(ctx, tx, series, from, to)
-		if err != nil || more {
-			return err
-		}
+	if from >= to {
+		c.next(p)
+		return nil
 	}
-	if c.at++; c.at == len(p.froms) {
-		c.at, c.list = 0, c.list[1:]
+	_, next, err := s.sealRun(ctx, tx, series, from, to)
+	switch {
+	case err != nil:
+		return err
+	case next < to: // from the start of the range, each run would walk over what those before it have deleted
+		c.from = next
+	default:
+		c.next(p)
 	}
 	return nil
 }
@@ -362,34 +375,35 @@ const runEnd = `WITH run AS (SELECT ts, seq, row_number() OVER w AS n, sum(size)
 		(SELECT ts, seq, n FROM run WHERE n = 1 OR n <= $5 AND size <= $6 ORDER BY n DESC LIMIT 1) b
 	WHERE EXISTS (SELECT FROM entity WHERE num = $1)`
 
-// sealRun seals the first rows of a series in a range of times, and returns how many, and whether there are
-// others. If it fails with a failedRun it has to be taken back.
-func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, to int64) (n int, more bool, err error) {
+// sealRun seals the first rows of a series in a range of times, and returns how many, and the time from which
+// on there are others: to if there are none. If it fails with a failedRun it has to be taken back.
+func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, to int64) (n int, next int64, err error) {
 	var first, last entity.Place
+	var more bool
 	err = tx.QueryRow(ctx, runEnd, planned, series.entity, series.key, from, to, s.runRows, sealBytes).Scan(&first.TS, &first.Seq, &last.TS, &last.Seq, &more)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, false, nil
+		return 0, to, nil
 	}
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
 	b := s.blocks(ctx, tx, series)
-	next, err := b.Find(first, true)
+	after, err := b.Find(first, true)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
-	end := "<="
-	if next != nil && next.First.Compare(last) <= 0 {
-		end, last, more = "<", next.First, true
+	until := "<="
+	if after != nil && after.First.Compare(last) <= 0 {
+		until, last, more = "<", after.First, true
 	}
-	rows, err := tx.Query(ctx, "DELETE FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts <= $5 AND (ts, seq) >= ($3, $4) AND (ts, seq) "+end+
+	rows, err := tx.Query(ctx, "DELETE FROM telemetry WHERE entity = $1 AND key = $2 AND ts >= $3 AND ts <= $5 AND (ts, seq) >= ($3, $4) AND (ts, seq) "+until+
 		" ($5, $6) RETURNING ts, seq, number, whole, text, json, origin", planned, series.entity, series.key, first.TS, int64(first.Seq), last.TS, int64(last.Seq))
 	if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
 	list, err := pgx.CollectRows(rows, scanSealed)
 	if err != nil || len(list) == 0 { // purge was faster
-		return 0, false, err
+		return 0, to, err
 	}
 	slices.SortFunc(list, func(a, b sealedRow) int { return a.Place().Compare(b.Place()) })
 	var run block.Columns
@@ -398,11 +412,14 @@ func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, 
 	}
 	// These are all of them: no other block begins among them.
 	if _, err := s.packer.Seal(b, &run); sealed.Unreadable(err) {
-		return 0, false, &failedRun{series, from, run.TS[run.Len()-1] + 1, err}
+		return 0, 0, &failedRun{series, from, run.TS[run.Len()-1] + 1, err}
 	} else if err != nil {
-		return 0, false, err
+		return 0, 0, err
 	}
-	return len(list), more, keepOrigins(ctx, tx, series, list)
+	if next = to; more {
+		next = last.TS
+	}
+	return len(list), next, keepOrigins(ctx, tx, series, list)
 }
 
 // sealedRow is a row on its way into a block.

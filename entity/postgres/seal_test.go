@@ -490,10 +490,10 @@ func TestLongTextsAreSealedInSmallRuns(t *testing.T) {
 	p, _ := s.sealing.plan(s.spans.all()[0], time.Now(), true)
 	runs := 0
 	err := s.changeBlocks(t.Context(), true, func(tx pgx.Tx) error {
-		for more := true; more; runs++ {
+		for next := p.lo; next < p.hi; runs++ {
 			var sealed int
 			var err error
-			if sealed, more, err = s.sealRun(t.Context(), tx, seriesNum{1, 1}, p.lo, p.hi); err != nil || sealed > 1+sealBytes/entity.MaxTextBytes {
+			if sealed, next, err = s.sealRun(t.Context(), tx, seriesNum{1, 1}, next, p.hi); err != nil || sealed > 1+sealBytes/entity.MaxTextBytes {
 				return fmt.Errorf("%d texts in a run, %w", sealed, err)
 			}
 		}
@@ -501,6 +501,29 @@ func TestLongTextsAreSealedInSmallRuns(t *testing.T) {
 	})
 	if err != nil || runs < 2 || len(points(t, s, "a", "u")) != n {
 		t.Errorf("%d runs, %v, %d points", runs, err, len(points(t, s, "a", "u")))
+	}
+}
+
+// A run must begin where the one before it has ended: what that has deleted is still in the index.
+func TestEachRunBeginsWhereTheOneBeforeHasEnded(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.Database(t), Options{SealAfter: -1})
+	defer closeStore(t, s)
+	const n = 50
+	for i := range int64(n) {
+		add(t, s, 1000+i, value.Int(i))
+	}
+	s.runRows = 20
+	p, _ := s.sealing.plan(s.spans.all()[0], time.Now(), true)
+	c := sealCursor{list: []seriesNum{{1, 1}}}
+	for _, want := range []int64{1019, 1039, 0} {
+		err := s.changeBlocks(t.Context(), true, func(tx pgx.Tx) error { return s.sealNext(t.Context(), tx, &p, &c) })
+		if err != nil || c.from != want {
+			t.Errorf("the next run begins at %d, %v, want %d", c.from, err, want)
+		}
+	}
+	if u, err := s.Usage(t.Context()); err != nil || u.Sealed != n || len(c.list) > 0 {
+		t.Errorf("%+v, %v, with %v left", u, err, c.list)
 	}
 }
 
