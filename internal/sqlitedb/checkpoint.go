@@ -23,6 +23,8 @@ const (
 	CheckpointEvery = 500 * time.Millisecond
 	// LongWAL is the number of pages from which on the WAL is to begin anew: 32 MB.
 	LongWAL = 8192
+
+	pageBytes = 4096
 )
 
 // SpareRoom is what is left on a disk, beside the room for a checkpoint, by whoever moves
@@ -92,8 +94,12 @@ func (c *Checkpoints) Make(ctx context.Context, long int, lock, unlock func()) e
 }
 
 // Truncate copies the WAL and gives its room on the disk back, between a call of lock and one of
-// unlock. It reports whether it has; while somebody reads what is in the WAL, it does not.
+// unlock. It reports whether it has. It does not while somebody reads what is in the WAL, nor while
+// the disk is nearly full: commits can use the room that the WAL has, and others could take it.
 func (c *Checkpoints) Truncate(ctx context.Context, lock, unlock func()) (done bool, err error) {
+	if fits, err := c.Fits(ctx, c.db, LongWAL*pageBytes+SpareRoom); err != nil || !fits {
+		return false, err
+	}
 	if _, err := c.Copy(ctx); err != nil {
 		return false, err
 	}
