@@ -165,7 +165,7 @@ func TestAnInlineActorOfAnotherNodeMayAskBack(t *testing.T) {
 	there := register(b, cluster.Elsewhere())
 	for i := range 20 {
 		for range 3 { // the last ones find it active
-			if got, err := actor.Ask(ctx, there.Ref(fmt.Sprint("key ", i)), add{N: 1}, actor.Within(10*time.Second)); err != nil || got.Node != "b" {
+			if got, err := actor.Ask(ctx, there.Ref(fmt.Sprint("key ", i)), add{N: 1}, actor.Within(time.Minute)); err != nil || got.Node != "b" {
 				t.Fatalf("key %d: %v %v", i, got, err)
 			}
 		}
