@@ -235,7 +235,7 @@ func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command,
 			if now, err := r.FindCommand(context.WithoutCancel(ctx), id, command); err == nil {
 				c = now
 			}
-			return c, failure
+			return c, context.Cause(ctx) // failure is nil if a change came at the same time
 		case failure != nil: // what is missed is read
 			c, err = r.FindCommand(ctx, id, command)
 		case next.Edit != nil && next.Edit.Deleted:
