@@ -39,7 +39,6 @@ func (r *Retainer) apply(ctx context.Context) error {
 		return err
 	}
 	if len(policy) == 0 { // no rows were made again
-		r.late.again(lateNotes{all: late.all, series: late.series})
 		return nil
 	}
 	return r.late.done(ctx, late)

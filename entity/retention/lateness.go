@@ -45,7 +45,7 @@ type lateness struct {
 type lateNotes struct {
 	all    bool                       // every series may be late
 	series map[lateKey][]series.Range // in order, apart from each other
-	edited map[string]struct{}        // entities that were deleted or got another type
+	edited map[string]bool            // entities that got another type, and whether they were deleted
 	unsure bool                       // any entity may have been
 	cursor string
 }
@@ -65,9 +65,6 @@ func (n *lateNotes) of(id, key string) []series.Range {
 func (l *lateness) begin(ctx context.Context, policy series.Policy) (lateNotes, error) {
 	l.mu.Lock()
 	l.grace = int64(series.MaxSpan)
-	if len(policy) == 0 {
-		l.grace = 0 // of a rule that may come
-	}
 	for i := range policy {
 		l.grace = min(l.grace, int64(policy[i].Grace))
 	}
@@ -82,7 +79,7 @@ func (l *lateness) begin(ctx context.Context, policy series.Policy) (lateNotes, 
 	defer l.mu.Unlock()
 	taken := l.noted
 	taken.cursor = l.cursor
-	l.noted = lateNotes{}
+	l.noted = lateNotes{all: len(policy) == 0} // until there is a rule, nothing is made
 	return taken, nil
 }
 
@@ -90,15 +87,17 @@ func (l *lateness) begin(ctx context.Context, policy series.Policy) (lateNotes, 
 func (l *lateness) again(taken lateNotes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noted.all = l.noted.all || taken.all
+	if taken.all {
+		l.noted.all, l.noted.series = true, nil
+	}
 	for k, ranges := range taken.series {
 		for _, r := range ranges {
 			l.note(k, r)
 		}
 	}
 	l.noted.unsure = l.noted.unsure || taken.unsure
-	for id := range taken.edited {
-		l.edited(id)
+	for id, deleted := range taken.edited {
+		l.edited(id, deleted)
 	}
 }
 
@@ -114,16 +113,16 @@ func (l *lateness) begun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// edited notes an entity. REQUIRES: l.mu held.
-func (l *lateness) edited(id string) {
+// edited notes an entity that was deleted or got another type. REQUIRES: l.mu held.
+func (l *lateness) edited(id string, deleted bool) {
 	if l.noted.edited == nil {
-		l.noted.edited = make(map[string]struct{})
+		l.noted.edited = make(map[string]bool)
 	}
 	if len(l.noted.edited) >= maxLate {
 		l.noted.unsure = true
 		return
 	}
-	l.noted.edited[id] = struct{}{}
+	l.noted.edited[id] = l.noted.edited[id] || deleted
 }
 
 // done stores the place up to which everything has been dealt with.
@@ -137,9 +136,12 @@ func (l *lateness) done(ctx context.Context, taken lateNotes) error {
 
 // note adds a range to those of a series. REQUIRES: l.mu held.
 func (l *lateness) note(k lateKey, r series.Range) {
+	if l.noted.all {
+		return
+	}
 	old, ok := l.noted.series[k]
 	if !ok && len(l.noted.series) >= maxLate {
-		l.noted.all = true
+		l.noted.all, l.noted.series = true, nil
 		return
 	}
 	if l.noted.series == nil {
@@ -175,8 +177,8 @@ func (l *lateness) take(c *entity.Change) {
 	defer l.mu.Unlock()
 	l.cursor = c.Cursor
 	if c.Edit != nil {
-		if c.Edit.Deleted || c.Edit.Typed {
-			l.edited(c.Entity)
+		if c.Edit.Deleted || c.Edit.Typed && !c.Edit.Created { // nothing is kept of a new one
+			l.edited(c.Entity, c.Edit.Deleted)
 		}
 		return
 	}
@@ -196,10 +198,13 @@ func (l *lateness) start(ctx context.Context) error {
 	if err != nil && !missing {
 		return err
 	}
-	changes, err := l.rt.Follow(ctx, entity.ChangesQuery{Cursor: string(doc.Body), Edits: true})
+	// All changes, so that the cursor does not expire while there are only those of other kinds.
+	q := entity.ChangesQuery{Cursor: string(doc.Body), Edits: true, Commands: true, Presence: true}
+	changes, err := l.rt.Follow(ctx, q)
 	if errors.Is(err, entity.ErrCursorExpired) {
 		l.lost()
-		changes, err = l.rt.Follow(ctx, entity.ChangesQuery{Edits: true})
+		q.Cursor = ""
+		changes, err = l.rt.Follow(ctx, q)
 	}
 	if err != nil {
 		return err
@@ -243,5 +248,5 @@ func (l *lateness) record(ctx context.Context, changes *entity.Follower) {
 func (l *lateness) lost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noted.all, l.noted.unsure = true, true
+	l.noted.all, l.noted.series, l.noted.unsure = true, nil, true
 }

@@ -85,6 +85,9 @@ func (k *Series) name() seriesName { return newSeriesName(k.Entity, k.Key) }
 
 func chunkOf(ts int64, step series.Span) int64 { return ts / (int64(step) * chunkRows) }
 
+// chunksTo returns the number of the first chunk that has no row that begins before a time.
+func chunksTo(ts int64, step series.Span) int64 { return chunkOf(ts+int64(step)*chunkRows-1, step) }
+
 // rollups stores the rows of rollups as documents.
 type rollups struct{ rt *entity.Runtime }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
 	"slices"
 
@@ -18,8 +20,8 @@ import (
 // would make these again for a late value, which then would be in no aggregate.
 func (r *Retainer) sweep(ctx context.Context, policy series.Policy, bases *ancestry, late *lateNotes) error {
 	all := late.unsure || r.swept == nil || !reflect.DeepEqual(*r.swept, policy)
-	if !all && len(late.edited) == 0 {
-		return nil
+	if !all && !slices.Contains(slices.Collect(maps.Values(late.edited)), true) {
+		return r.sweepTyped(ctx, policy, bases, late)
 	}
 	docs, err := r.rt.Docs(ctx, kindSeries)
 	if err != nil {
@@ -36,7 +38,7 @@ func (r *Retainer) sweep(ctx context.Context, policy series.Policy, bases *ances
 			continue
 		}
 		if err := r.sweepSeries(ctx, k, policy, bases); err != nil {
-			return fmt.Errorf("sweep %q key %q: %w", k.Entity, k.Key, err)
+			return err
 		}
 	}
 	if failed == nil {
@@ -45,11 +47,48 @@ func (r *Retainer) sweep(ctx context.Context, policy series.Policy, bases *ances
 	return failed
 }
 
+// sweepTyped is sweep where entities have got other types, and none was deleted: the keys that they
+// have lead to what is kept of them.
+func (r *Retainer) sweepTyped(ctx context.Context, policy series.Policy, bases *ancestry, late *lateNotes) error {
+	var failed error
+	for id := range late.edited {
+		var keys []string
+		err := r.rt.View(ctx, id, func(v entity.View) error {
+			for l := range v.EachLatest() {
+				keys = append(keys, l.Key)
+			}
+			return nil
+		})
+		if err := ignoreMissing(err); err != nil { // without it, its deletion is yet to be read
+			return err
+		}
+		for _, key := range keys {
+			k, err := r.store.load(ctx, id, key)
+			if err != nil {
+				failed = cmp.Or(failed, err)
+				continue
+			}
+			if k.Created == 0 {
+				continue
+			}
+			if err := r.sweepSeries(ctx, k, policy, bases); err != nil {
+				return err
+			}
+		}
+	}
+	return failed
+}
+
 // sweepSeries is sweep for one series.
-func (r *Retainer) sweepSeries(ctx context.Context, k *Series, policy series.Policy, bases *ancestry) error {
+func (r *Retainer) sweepSeries(ctx context.Context, k *Series, policy series.Policy, bases *ancestry) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("sweep %q key %q: %w", k.Entity, k.Key, err)
+		}
+	}()
 	var created int64
 	var typ string
-	err := r.rt.View(ctx, k.Entity, func(v entity.View) error {
+	err = r.rt.View(ctx, k.Entity, func(v entity.View) error {
 		created, typ = v.Created(), v.Type()
 		return nil
 	})
@@ -61,45 +100,62 @@ func (r *Retainer) sweepSeries(ctx context.Context, k *Series, policy series.Pol
 		return r.store.forget(ctx, k)
 	}
 	rule := policy.For(bases.of(typ), k.Key)
-	for _, tier := range slices.Clone(k.Kept.Tiers) {
+	for _, tier := range k.tiers() {
 		if slices.ContainsFunc(rule.Tiers, func(t series.Tier) bool { return t.Step == tier.Step }) {
 			continue
 		}
 		// The row in which the values begin has also counted some that are gone.
-		if to := k.Kept.Raw + (int64(tier.Step)-k.Kept.Raw%int64(tier.Step))%int64(tier.Step); to < tier.To {
-			delete(r.cache, k.name())
-			if err := r.store.cut(ctx, k, tier.Step, to); err != nil {
-				return err
-			}
+		values := k.Kept.Raw + (int64(tier.Step)-k.Kept.Raw%int64(tier.Step))%int64(tier.Step)
+		rest := tier
+		if rest.To = min(tier.To, values); rest.From >= rest.To {
+			rest.Range = series.Range{}
+		}
+		if rest == tier && k.chunks[tier.Step].next(chunksTo(rest.To, rest.Step)) == math.MaxInt64 {
+			continue
+		}
+		delete(r.cache, k.name())
+		if err := r.store.cut(ctx, k, rest); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// cut removes the rows of a step that begin at a time, which is an edge of them, or later.
-func (r rollups) cut(ctx context.Context, k *Series, step series.Span, to int64) error {
-	i := slices.IndexFunc(k.Kept.Tiers, func(t series.KeptTier) bool { return t.Step == step })
-	runs, first := k.chunks[step], chunkOf(to, step)
+// tiers returns the tiers that are kept, and empty ones for the steps that have only chunks, which
+// a round has left that did not end.
+func (k *Series) tiers() []series.KeptTier {
+	list := slices.Clone(k.Kept.Tiers)
+	for step := range k.chunks {
+		if !slices.ContainsFunc(list, func(t series.KeptTier) bool { return t.Step == step }) {
+			list = append(list, series.KeptTier{Step: step})
+		}
+	}
+	return list
+}
+
+// cut makes a tier end at rest.To, which is an edge of its rows: it removes those that begin then or
+// later. If that is 0, nothing is left of the tier.
+func (r rollups) cut(ctx context.Context, k *Series, rest series.KeptTier) error {
+	same := func(t series.KeptTier) bool { return t.Step == rest.Step }
 	k.Kept.Tiers = slices.Clone(k.Kept.Tiers)
-	if k.Kept.Tiers[i].To = to; k.Kept.Tiers[i].From >= to {
-		k.Kept.Tiers, first = slices.Delete(k.Kept.Tiers, i, i+1), 0
+	if rest.To == 0 {
+		k.Kept.Tiers = slices.DeleteFunc(k.Kept.Tiers, same)
+	} else {
+		k.Kept.Tiers[slices.IndexFunc(k.Kept.Tiers, same)] = rest
 	}
 	if err := r.save(ctx, k); err != nil { // before that, they are read
 		return err
 	}
-	for n := range runs.between(first, chunkOf(entity.MaxTS, step)) {
-		rest := series.Range{From: to, To: entity.MaxTS + 1}
-		if first == 0 {
-			rest.From = entity.MinTS
-		}
-		if err := r.merge(ctx, k, step, n, rest, nil); err != nil {
+	runs, later := k.chunks[rest.Step], series.Range{From: rest.To, To: entity.MaxTS + 1}
+	for n := range runs.between(chunkOf(later.From, rest.Step), chunkOf(later.To, rest.Step)) {
+		if err := r.merge(ctx, k, rest.Step, n, later, nil); err != nil {
 			return err
 		}
 	}
-	if first == 0 {
-		delete(k.chunks, step)
+	if runs = runs.until(chunksTo(rest.To, rest.Step)); len(runs) == 0 {
+		delete(k.chunks, rest.Step)
 	} else {
-		k.chunks[step] = runs.until(first + 1)
+		k.chunks[rest.Step] = runs
 	}
 	return r.save(ctx, k)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/entitytest"
+	"github.com/greenroom-go/greenroom/entity/model"
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
@@ -198,5 +199,217 @@ func TestWhatCameAfterAFirstRoundThatDidNotEndIsLate(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the rows have %d values", n)
 		}
+	}
+}
+
+// Where the step is so long that all rows are in chunk 0, those stay whose values are gone.
+func TestLongRowsStayWithoutARuleWhereTheValuesAreGone(t *testing.T) {
+	t.Parallel()
+	for _, step := range []series.Span{60 * day, 90 * day, 365 * day} {
+		t.Run(step.String(), func(t *testing.T) {
+			t.Parallel()
+			rt := entitytest.Open(t)
+			r := retainer(t, rt)
+			putRule(t, r, series.Rule{Key: "t", Raw: 730 * day, Tiers: []series.Tier{{Step: step}}})
+			post(t, rt, "a", noon.UnixMilli()-1800*day, 1)
+			post(t, rt, "a", noon.UnixMilli()-400*day, 1)
+			mustRound(t, r)
+			mustRound(t, r)
+			if n, _ := rows(t, r, "a", step); n != 2 || r.Status().Removed != 1 {
+				t.Fatalf("the rows have %d values, %+v; want 2 and one of them removed", n, r.Status())
+			}
+			if err := r.DeleteRule(t.Context(), "r", ""); err != nil {
+				t.Fatal(err)
+			}
+			mustRound(t, r)
+			if n, covered := rows(t, r, "a", step); n != 1 || covered.To == 0 {
+				t.Errorf("the rows have %d values of %v; want the one that is gone", n, covered)
+			}
+		})
+	}
+}
+
+// stoppedStore is a store in which no chunk can be deleted while it is stopped: as if the process
+// ended before.
+type stoppedStore struct {
+	entity.Store
+	stopped atomic.Bool
+	listed  atomic.Int64 // how often all that is kept was listed
+}
+
+func (s *stoppedStore) DeleteDoc(ctx context.Context, kind, id, condition string) error {
+	if kind == kindRollup && s.stopped.Load() {
+		return errors.New("it ended")
+	}
+	return s.Store.DeleteDoc(ctx, kind, id, condition)
+}
+
+func (s *stoppedStore) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
+	if kind == kindSeries {
+		s.listed.Add(1)
+	}
+	return s.Store.Docs(ctx, kind)
+}
+
+func TestChunksThatARoundLeftWhichDidNotEndGo(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []series.Span{0, 2 * day} {
+		t.Run("values of "+raw.String(), func(t *testing.T) {
+			t.Parallel()
+			store := &stoppedStore{}
+			rt := entitytest.OpenOn(t, func(s entity.Store) entity.Store { store.Store = s; return store })
+			r := retainer(t, rt)
+			putRule(t, r, series.Rule{Key: "t", Raw: raw, Tiers: []series.Tier{{Step: minute}}})
+			post(t, rt, "a", noon.UnixMilli()-4*day, 1)
+			post(t, rt, "a", noon.UnixMilli()-hour, 1)
+			mustRound(t, r)
+			if n := documents(t, rt); n != 3 {
+				t.Fatalf("%d documents; want those of a series and two chunks", n)
+			}
+			if err := r.DeleteRule(t.Context(), "r", ""); err != nil {
+				t.Fatal(err)
+			}
+			store.stopped.Store(true)
+			r.round()
+			if r.Status().Error == "" {
+				t.Fatal("the round has ended well; this tests nothing")
+			}
+			r.Close()
+			store.stopped.Store(false)
+			r = retainer(t, rt)
+			mustRound(t, r)
+			want := 1
+			if raw != 0 {
+				want = 2 // with the chunk of the value that is gone
+			}
+			if n := documents(t, rt); n != want {
+				t.Errorf("%d documents are left, want %d", n, want)
+			}
+		})
+	}
+}
+
+// until has rounds until something is so: the changes are read in the background.
+func until(t *testing.T, r *Retainer, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !so(); mustRound(t, r) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// The place that is stored must not fall behind what the log keeps while there are neither readings
+// nor edits.
+func TestThePlaceOfLatenessFollowsAllChanges(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*testing.T, *entity.Runtime){
+		"presence": func(t *testing.T, rt *entity.Runtime) { t.Cleanup(rt.Connect("a")) },
+		"command": func(t *testing.T, rt *entity.Runtime) {
+			if _, err := rt.Command(t.Context(), "a", entity.NewCommand{Name: "open"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			rt := entitytest.Open(t)
+			r := retainer(t, rt)
+			putRule(t, r, series.Rule{Key: "t", Tiers: []series.Tier{{Step: minute}}})
+			post(t, rt, "a", noon.UnixMilli(), 1)
+			all, err := rt.Follow(t.Context(), entity.ChangesQuery{Edits: true, Commands: true, Presence: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer all.Close()
+			mustRound(t, r)
+			change(t, rt)
+			c, err := all.Next(t.Context())
+			if err != nil || c.Presence == nil && c.Command == nil {
+				t.Fatalf("the change is %+v, %v", c, err)
+			}
+			until(t, r, "the place is not that of the change", func() bool {
+				doc, err := rt.Doc(t.Context(), kindState, statePlace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(doc.Body) == c.Cursor
+			})
+		})
+	}
+}
+
+// Without a rule no row is made, and no value is late.
+func TestWithoutARuleLateValuesAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	rt := entitytest.Open(t)
+	r := retainer(t, rt)
+	putRule(t, r, series.Rule{Key: "t", Tiers: []series.Tier{{Step: minute}}})
+	mustRound(t, r)
+	if err := r.DeleteRule(t.Context(), "r", ""); err != nil {
+		t.Fatal(err)
+	}
+	mustRound(t, r)
+	all, err := rt.Follow(t.Context(), entity.ChangesQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	post(t, rt, "a", noon.UnixMilli()-hour, 1)
+	c, err := all.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, r, "the value was not read", func() bool {
+		r.late.mu.Lock()
+		defer r.late.mu.Unlock()
+		if n := len(r.late.noted.series); n != 0 {
+			t.Fatalf("%d series are recorded as late", n)
+		}
+		return r.late.cursor == c.Cursor
+	})
+}
+
+// What a provisioned fleet has of types does not make a round read all that is kept.
+func TestEntitiesWithNewTypesAreSweptByTheirKeys(t *testing.T) {
+	t.Parallel()
+	store := &stoppedStore{}
+	rt := entitytest.OpenOn(t, func(s entity.Store) entity.Store { store.Store = s; return store })
+	for _, id := range []string{"pump", "fan"} {
+		typ, err := model.Parse(fmt.Appendf(nil, `{"id":%q}`, id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rt.PutType(t.Context(), typ, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setType := func(id, typ string) {
+		t.Helper()
+		if _, err := rt.Edit(t.Context(), id, entity.Edits{Type: &typ}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := retainer(t, rt)
+	putRule(t, r, series.Rule{Type: "pump", Key: "t", Tiers: []series.Tier{{Step: minute}}})
+	setType("a", "pump")
+	post(t, rt, "a", noon.UnixMilli()-hour, 1)
+	mustRound(t, r)
+	if n := documents(t, rt); n != 2 {
+		t.Fatalf("%d documents; want those of a series and a chunk", n)
+	}
+	listed := store.listed.Load()
+	setType("b", "pump") // made with its type
+	setType("a", "fan")
+	kept := func() int {
+		k, err := r.store.load(t.Context(), "a", "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(k.Kept.Tiers) + len(k.chunks)
+	}
+	until(t, r, "the rows of the old type are left", func() bool { return kept() == 0 })
+	if n := store.listed.Load() - listed; n != 0 {
+		t.Errorf("all that is kept was listed %d times", n)
 	}
 }
