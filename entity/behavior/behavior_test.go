@@ -8,11 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/model"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // counter counts the readings of x in its state, and writes the count as n.
@@ -386,6 +388,69 @@ func TestALaggingBehaviorChangesNoOtherEntityOfTheID(t *testing.T) {
 	}
 	if _, err := p.rt.Entity(t.Context(), "b"); !errors.Is(err, entity.ErrNotFound) {
 		t.Errorf("b is back: %v", err)
+	}
+}
+
+func TestNothingOldIsKnownOfEntitiesAfterMissedChanges(t *testing.T) {
+	p := build(t)
+	spec := Spec{Name: "watch", Keys: []string{"x"}, Handle: Stateful(func(e *Entity, n *int64, _ Event) error {
+		*n++
+		limit, _ := e.View().Attribute(entity.Attributes, "/limit")
+		return e.Set(entity.Sample{Key: "n", Value: value.Int(*n)}, entity.Sample{Key: "limit", Value: limit.Value})
+	})}
+	p.register(spec)
+	limit := func(n int64) entity.Edits {
+		return entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Body: fmt.Appendf(nil, `{"limit":%d}`, n)}}}
+	}
+	for _, id := range []string{"a", "b"} {
+		p.edit(id, limit(1))
+		p.write(id, 1, "x", 1)
+	}
+	p.sync("watch")
+	p = p.restart()
+	p.write("a", 2, "x", 1)
+	p.write("b", 2, "x", 1)
+	g := p.store.newGap()
+	p.write("c", 2, "x", 1) // missed
+	p.store.gap.Store(g)
+	p.register(spec)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	select {
+	case <-g.reached:
+	case <-ctx.Done():
+		t.Fatal("the gap is not reached")
+	}
+	synced := make(chan error, 1)
+	go func() { synced <- p.Sync(ctx, "watch") }()
+	for _, id := range []string{"a", "b"} { // which are known from now on
+		for n := int64(0); n != 2; _, n = p.latest(id, "n") {
+			if err := pause.For(ctx, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := p.rt.Delete(t.Context(), "b", ""); err != nil {
+		t.Fatal(err)
+	}
+	p.edit("a", limit(2))
+	p.edit("b", limit(3)) // another one
+	close(g.lost)
+	if err := <-synced; err != nil {
+		t.Fatal(err)
+	}
+	p.sync("watch")
+	p.write("a", 3, "x", 1)
+	p.write("b", 3, "x", 1)
+	p.sync("watch")
+	for id, want := range map[string][2]int64{"a": {3, 2}, "b": {1, 3}} {
+		_, n := p.latest(id, "n")
+		if _, limit := p.latest(id, "limit"); n != want[0] || limit != want[1] {
+			t.Errorf("%s: call %d with the limit %d, want %d with %d", id, n, limit, want[0], want[1])
+		}
+	}
+	if st := p.status("watch"); st.Missed != 1 || st.Failures != 0 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -27,8 +27,8 @@
 // their commits and are marked, see Event.Late; nothing is handled again because of them.
 //
 // A behavior that is switched on, or is new, begins with what is committed from then on. If the log
-// no longer has the changes that were not handled yet, they are skipped, counted and logged. A
-// command goes to whichever entity has the id when it is sent. A circle of behaviors ends after
+// no longer has the changes that were not handled yet, they are skipped, counted and logged, and
+// what is known of entities is read again. A command goes to whichever entity has the id when it is sent. A circle of behaviors ends after
 // MaxDepth of them, also where it leads through mappings of single entities; one through a mapping
 // over a group does not, because its values come from many changes.
 package behavior

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -22,15 +21,20 @@ const (
 
 // feed reads the changes ahead of the follower, by a bounded number.
 type feed struct {
-	batches chan []entity.Change // closed at the end, when err is set
+	batches chan batch // closed at the end, when err is set
 	err     error
 	stop    context.CancelFunc
-	missed  atomic.Uint64
+}
+
+// batch is some changes. One without changes says that those up to a cursor were missed.
+type batch struct {
+	changes []entity.Change
+	missed  string
 }
 
 func startFeed(ctx context.Context, wg *sync.WaitGroup, changes *entity.Follower) *feed {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &feed{batches: make(chan []entity.Change, feedBatches), stop: cancel}
+	f := &feed{batches: make(chan batch, feedBatches), stop: cancel}
 	wg.Go(func() {
 		defer close(f.batches)
 		defer changes.Close()
@@ -42,29 +46,35 @@ func startFeed(ctx context.Context, wg *sync.WaitGroup, changes *entity.Follower
 // read passes on what there is to read, until an error.
 func (f *feed) read(ctx context.Context, changes *entity.Follower) error {
 	for {
+		var b batch
 		c, err := changes.Next(ctx)
 		switch {
 		case errors.Is(err, entity.ErrLagged):
 			continue // they are read from the log
 		case errors.Is(err, entity.ErrCursorExpired):
-			f.missed.Add(1)
-			continue
+			b.missed = changes.Cursor()
 		case err != nil:
 			return err
-		}
-		batch, bytes := []entity.Change{c}, c.Bytes()
-		for len(batch) < batchChanges && bytes < batchBytes {
-			next, ok := changes.Ready()
-			if !ok {
-				break
-			}
-			batch = append(batch, next)
-			bytes += next.Bytes()
+		default:
+			b.take(c, changes)
 		}
 		select {
-		case f.batches <- batch:
+		case f.batches <- b:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// take takes a change, and those that have been read as well.
+func (b *batch) take(c entity.Change, changes *entity.Follower) {
+	b.changes = []entity.Change{c}
+	for bytes := c.Bytes(); len(b.changes) < batchChanges && bytes < batchBytes; {
+		next, ok := changes.Ready()
+		if !ok {
+			return
+		}
+		b.changes = append(b.changes, next)
+		bytes += next.Bytes()
 	}
 }

@@ -153,8 +153,7 @@ func (b *behavior) begin(p place) (_ *follower, err error) {
 	query := entity.ChangesQuery{Cursor: f.position, Edits: true, Commands: true, Presence: true, Buffer: feedBuffer}
 	changes, err := b.s.rt.Follow(f.ctx, query)
 	if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
-		b.count.missed.Add(1)
-		b.s.cfg.Logger.LogAttrs(f.ctx, slog.LevelWarn, "a behavior has missed changes that are not kept any more", slog.String("behavior", b.spec.Name), slog.String("cursor", f.position))
+		f.miss()
 		if f.position, err = b.head(f.ctx); err != nil {
 			return nil, err
 		}
@@ -242,8 +241,11 @@ func (f *follower) follow() error {
 			if !ok {
 				return f.feed.err
 			}
-			f.rest = batch
-			err = f.handleSome()
+			if f.rest = batch.changes; f.rest == nil {
+				err = f.skip(batch.missed)
+			} else {
+				err = f.handleSome()
+			}
 		case <-more:
 			err = f.handleSome()
 		case <-f.sender.news:
@@ -336,6 +338,30 @@ func (f *follower) handle(batch []entity.Change) error {
 	return nil
 }
 
+// miss notes that the changes after the place were missed.
+func (f *follower) miss() {
+	f.b.count.missed.Add(1)
+	f.b.s.cfg.Logger.LogAttrs(f.ctx, slog.LevelWarn, "a behavior has missed changes that are not kept any more", slog.String("behavior", f.b.spec.Name), slog.String("cursor", f.position))
+}
+
+// skip goes on from a cursor: the changes up to it were missed. What is known of entities may be
+// of before them, and is read again.
+func (f *follower) skip(cursor string) error {
+	f.miss()
+	f.position, f.moved = cursor, true
+	if err := f.commit(); err != nil {
+		return err
+	}
+	for _, r := range f.runners {
+		r.forget()
+	}
+	for _, w := range f.waits { // what they wait for may be among the missed
+		w.done <- errAnew
+	}
+	f.waits = nil
+	return nil
+}
+
 // runnerOf returns the runner of an entity.
 func (f *follower) runnerOf(id string) *runner {
 	if len(f.runners) == 1 {
@@ -421,10 +447,6 @@ func (f *follower) work() error {
 	for _, r := range refused {
 		r.Version = f.b.spec.Version
 		f.fail(r)
-	}
-	if n := f.feed.missed.Swap(0); n > 0 {
-		f.b.count.missed.Add(n)
-		f.b.s.cfg.Logger.LogAttrs(f.ctx, slog.LevelWarn, "a behavior has missed changes that are not kept any more", slog.String("behavior", f.b.spec.Name))
 	}
 	if err := f.regular(); err != nil {
 		return err

@@ -34,6 +34,53 @@ type mortalStore struct {
 	entity.Store
 	dead atomic.Bool
 	left atomic.Int64 // writes of items until it dies, if it is not 0
+	gap  atomic.Pointer[gap]
+}
+
+// gap is changes that the log of a store no longer has, after some that can still be read.
+type gap struct {
+	kept    uint64        // the last one of these
+	reached chan struct{} // closed when it has been read
+	lost    chan struct{} // closed to have the others lost, which until then waits
+}
+
+// newGap makes a gap that begins after what is in the log now.
+func (s *mortalStore) newGap() *gap {
+	return &gap{kept: s.Store.Info().LastChange, reached: make(chan struct{}), lost: make(chan struct{})}
+}
+
+func (g *gap) isLost() bool {
+	select {
+	case <-g.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *mortalStore) Changes(ctx context.Context, after uint64, limit int) ([]entity.LoggedChange, error) {
+	g := s.gap.Load()
+	if g == nil || g.isLost() {
+		return s.Store.Changes(ctx, after, limit)
+	}
+	if after < g.kept {
+		return s.Store.Changes(ctx, after, int(min(g.kept-after, uint64(limit)))) //nolint:gosec // not negative
+	}
+	close(g.reached)
+	select {
+	case <-g.lost:
+		return nil, entity.ErrCursorExpired
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *mortalStore) Info() entity.StoreInfo {
+	info := s.Store.Info()
+	if g := s.gap.Load(); g != nil && g.isLost() {
+		info.FirstChange = info.LastChange + 1
+	}
+	return info
 }
 
 var errDead = errors.New("the disk is gone")

@@ -262,6 +262,14 @@ func (r *runner) remove(s *subject) {
 	r.bytes -= s.bytes
 }
 
+// forget forgets all entities.
+// REQUIRES: all states are stored.
+func (r *runner) forget() {
+	clear(r.subjects)
+	r.order.Init()
+	r.bytes = 0
+}
+
 // shrink forgets the entities that were not used for longest, beyond the room for them. States that
 // are not stored yet stay.
 func (r *runner) shrink() {
