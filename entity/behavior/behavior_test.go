@@ -768,6 +768,78 @@ func TestChangesAreHandledOnceOverReplacements(t *testing.T) {
 	}
 }
 
+// A handler that takes longer after the stop than the store has for what is under way has handled its change all the same.
+func TestWhatASlowHandlerHasDecidedIsKeptAtTheStop(t *testing.T) {
+	p := build(t)
+	over := make(chan struct{})
+	var once sync.Once
+	later := func(f func()) {
+		once.Do(func() { // the store's time since the stop is over before the handler has ended
+			f()
+			close(over)
+		})
+	}
+	p.later.Store(&later)
+	begun := make(chan struct{})
+	var calls atomic.Int64
+	spec := counter("count")
+	count := spec.Handle
+	spec.Handle = func(e *Entity, ev Event) error {
+		if calls.Add(1) == 1 {
+			close(begun)
+			<-over
+		}
+		return count(e, ev)
+	}
+	p.register(spec)
+	p.write("a", 1, "x", 1)
+	<-begun
+	spec.Version = 2
+	p.register(spec)
+	p.sync("count")
+	if _, n := p.latest("a", "n"); n != 1 || calls.Load() != 1 {
+		t.Errorf("n = %d after %d calls, want 1 after 1", n, calls.Load())
+	}
+}
+
+// A stop closes the feed as well, at any moment. That is no failure.
+func TestAStopThatClosesTheFeedIsAStop(t *testing.T) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &behavior{spec: Spec{Name: "count", Every: time.Hour}, count: new(counters)}
+		b.s = &Service{cfg: Config{now: func() int64 { cancel(); return 0 }}} // follow asks before it waits
+		closed := make(chan batch)
+		close(closed)
+		f := &follower{b: b, ctx: ctx, feed: &feed{batches: closed, err: context.Canceled}, sender: &sender{}}
+		if err := f.follow(); !errors.Is(err, ErrClosed) {
+			t.Fatalf("it has ended with %v, want ErrClosed", err)
+		}
+	}
+}
+
+// A behavior that is off because of failures and is then switched off stays so in its next version.
+func TestABrokenBehaviorThatIsSwitchedOffStaysOff(t *testing.T) {
+	p := build(t)
+	spec := counter("count")
+	spec.Handle = func(*Entity, Event) error { return errors.New("no") }
+	p.register(spec)
+	for i := range int64(MaxInRow) {
+		p.write("a", i, "x", i)
+	}
+	p.sync("count")
+	if st := p.status("count"); st.Off != OffFailures {
+		t.Fatalf("%+v", st)
+	}
+	if err := p.Disable(t.Context(), "count"); err != nil {
+		t.Fatal(err)
+	}
+	spec.Version = 2
+	p.register(spec)
+	if st := p.status("count"); st.Off != OffDisabled {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A handler that gives up because its behavior is stopped has not failed.
 func TestAHandlerThatIsInterruptedIsCalledAgain(t *testing.T) {
 	p := build(t)

@@ -22,7 +22,7 @@ type follower struct {
 	b       *behavior
 	ctx     context.Context //nolint:containedctx // ends with the follower
 	cancel  context.CancelFunc
-	disk    context.Context //nolint:containedctx // of calls of the store: what has begun is finished, if that takes no longer than endPatience
+	disk    context.Context //nolint:containedctx // of reads of the store, see patient
 	giveUp  context.CancelFunc
 	wg      sync.WaitGroup
 	feed    *feed
@@ -135,8 +135,7 @@ func (b *behavior) clear(ctx context.Context) error {
 func (b *behavior) begin(p place) (_ *follower, err error) {
 	f := &follower{b: b, place: p, position: p.Cursor, written: time.Now(), slice: minSlice}
 	f.ctx, f.cancel = context.WithCancel(b.ctx)
-	f.disk, f.giveUp = context.WithCancel(context.WithoutCancel(b.ctx))
-	context.AfterFunc(f.ctx, func() { time.AfterFunc(endPatience, f.giveUp) })
+	f.disk, f.giveUp = f.patient()
 	defer func() {
 		if err != nil {
 			f.cancel()
@@ -183,6 +182,14 @@ func (b *behavior) begin(p place) (_ *follower, err error) {
 	f.tick = tick{running: p.After != "", after: p.After}
 	f.feed = startFeed(f.ctx, &f.wg, changes)
 	return f, nil
+}
+
+// patient returns a context for calls of the store: what has begun is finished when the behavior is stopped, if that
+// takes no longer than endPatience from then on, or from this call on.
+func (f *follower) patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.b.ctx))
+	settled := context.AfterFunc(f.ctx, func() { f.b.s.cfg.later(cancel) })
+	return ctx, func() { settled(); cancel() }
 }
 
 // resend sends what was decided and may not have been carried out.
@@ -239,6 +246,9 @@ func (f *follower) follow() error {
 			c.done <- c.f(c.ctx, f)
 		case batch, ok := <-batches:
 			if !ok {
+				if f.ctx.Err() != nil { // which has ended the feed
+					return ErrClosed
+				}
 				return f.feed.err
 			}
 			if f.rest = batch.changes; f.rest == nil {
@@ -580,7 +590,9 @@ func (f *follower) commit() error {
 		items = append(items, b.item(b.key(keyFailures), text))
 		f.saved, f.failed = time.Now(), false
 	}
-	if err := b.s.rt.PutItems(f.disk, items); err != nil {
+	disk, done := f.patient() // handlers may have taken long since the stop
+	defer done()
+	if err := b.s.rt.PutItems(disk, items); err != nil {
 		return fmt.Errorf("commit of behavior %q: %w", b.spec.Name, err)
 	}
 	f.place, f.landed, f.decided, f.moved = next, nil, nil, false

@@ -27,6 +27,7 @@ type plant struct {
 	rt    *entity.Runtime
 	store *mortalStore
 	ended bool
+	later atomic.Pointer[func(func())] // what the behaviors have instead of a minute to end
 }
 
 // mortalStore is a store that can die: from then on nothing becomes durable.
@@ -127,7 +128,14 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64) *plant {
 	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	p.Service = Open(p.rt, Config{SaveEvery: 5 * time.Millisecond, Gather: time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Logger: quiet, now: clock.Load})
+	later := func(f func()) {
+		if own := p.later.Load(); own != nil {
+			(*own)(f)
+			return
+		}
+		time.AfterFunc(patience, f)
+	}
+	p.Service = Open(p.rt, Config{SaveEvery: 5 * time.Millisecond, Gather: time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Logger: quiet, now: clock.Load, later: later})
 	t.Cleanup(p.close)
 	return p
 }

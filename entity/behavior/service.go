@@ -41,7 +41,8 @@ type Config struct {
 	// Logger takes what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
 
-	now func() int64 // milliseconds since the epoch; tests have their own
+	now   func() int64   // milliseconds since the epoch; tests have their own
+	later func(f func()) // calls f after endPatience; tests have their own
 }
 
 func (c Config) withDefaults() Config {
@@ -74,6 +75,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.now == nil {
 		c.now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if c.later == nil {
+		c.later = func(f func()) { time.AfterFunc(endPatience, f) }
 	}
 	return c
 }
@@ -339,7 +343,7 @@ func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 	}
 	return b.do(ctx, func(ctx context.Context, f *follower) error {
 		p := f.place
-		if on == (p.Off == "") {
+		if on && p.Off == "" || !on && p.Off == OffDisabled {
 			return nil
 		}
 		p.Off, p.InRow, p.Cursor = OffDisabled, 0, f.position
