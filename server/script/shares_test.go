@@ -1,7 +1,7 @@
 package script
 
 import (
-	"fmt"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -44,15 +44,15 @@ func TestLightScriptsRestTogether(t *testing.T) {
 	ann, ben := Owner{Name: "ann"}, Owner{Name: "ben"}
 	for _, c := range []struct {
 		scripts map[Owner]int
-		ann     float64 // the most
+		ann     float64 // about
 	}{
-		{map[Owner]int{ann: 64 * runtime.GOMAXPROCS(0)}, half},
-		{map[Owner]int{ann: 64 * runtime.GOMAXPROCS(0), ben: runtime.GOMAXPROCS(0)}, half / 2},
+		{map[Owner]int{ann: 8 * runtime.GOMAXPROCS(0)}, half},
+		{map[Owner]int{ann: 8 * runtime.GOMAXPROCS(0), ben: runtime.GOMAXPROCS(0)}, half / 2},
 	} {
 		s := &shares{owners: map[Owner]*share{}}
 		used := runFor(s, 10*time.Second, RestSteps-1, c.scripts)
-		if fmt.Sprintf("%.1f", used[ann]) != fmt.Sprintf("%.1f", c.ann) {
-			t.Errorf("%v: ann's scripts use %.3f processors, want %.1f", c.scripts, used[ann], c.ann)
+		if math.Abs(used[ann]-c.ann) > 0.04*c.ann { // what they may be ahead at first, and the last calls
+			t.Errorf("%v: ann's scripts use %.3f processors, want %.2f", c.scripts, used[ann], c.ann)
 		}
 		if n, ok := c.scripts[ben]; ok && n > 0 && used[ben] < c.ann*0.9 {
 			t.Errorf("%v: ben's scripts use %.3f processors beside them, want %.1f", c.scripts, used[ben], c.ann)
