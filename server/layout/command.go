@@ -35,7 +35,7 @@ type Receiving struct {
 // error, the Receiving has ended.
 func (r *Receiving) Begin(h *Host, c Client, id string, send func(command *entity.Command, receipt *Receipt) error) error {
 	stop, err := h.Runtime.Receive(id, func(command entity.Command) {
-		err := h.sendCommand(&command, func(receipt *Receipt) error {
+		err := r.sendCommand(h, &command, func(receipt *Receipt) error {
 			if err := c.May(access.Receive, id); err != nil { // it was permitted at the beginning
 				return err
 			}
@@ -79,7 +79,7 @@ func (r *Receiving) Ended() bool {
 // sendCommand sends a command to a device, and settles it. If there is no room, it waits and tries
 // again, as long as the command is to be sent: the device's other commands come after it. The error
 // says why the client receives no more commands.
-func (h *Host) sendCommand(command *entity.Command, send func(receipt *Receipt) error) error {
+func (r *Receiving) sendCommand(h *Host, command *entity.Command, send func(receipt *Receipt) error) error {
 	id, name := command.Entity, command.ID
 	receipt := &Receipt{
 		Settled: func(err error) {
@@ -87,7 +87,8 @@ func (h *Host) sendCommand(command *entity.Command, send func(receipt *Receipt) 
 				go h.settle(id, name, err)
 			}
 		},
-		Wanted: func() bool { return h.Runtime.CommandHeld(id, name) },
+		// Once the delivery has ended, the command goes to another receiver, which then holds it.
+		Wanted: func() bool { return !r.Ended() && h.Runtime.CommandHeld(id, name) },
 	}
 	for wait := commandPauseMin; ; wait = min(2*wait, commandPauseMax) {
 		err := send(receipt)

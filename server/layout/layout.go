@@ -95,8 +95,8 @@ type Receipt struct {
 	// the connection has ended before, or the message was no longer wanted; with another error if
 	// the client refuses the message or cannot take it.
 	Settled func(error)
-	// Wanted reports whether the message is still to be sent. It is asked before a message is
-	// written that had to wait until the client acknowledged others, and must not block. nil: it is.
+	// Wanted reports whether the message is still to be sent. It is asked right before the message
+	// is written, however long that had to wait, and must not block. nil: it is.
 	Wanted func() bool
 }
 

@@ -317,7 +317,7 @@ func (f *flow) discard(id uint16) {
 func (f *flow) withdraw(id uint16, why error) {
 	if f.conn.client.State.Inflight.Delete(id) {
 		atomic.AddInt64(&f.conn.broker.server.Info.Inflight, -1)
-		go f.conn.outbox.release(id, why) // it calls others, and mu is held
+		go f.conn.outbox.release(id, why) // it calls others, and the caller may hold mu
 	}
 }
 

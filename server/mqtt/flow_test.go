@@ -239,6 +239,56 @@ func TestWhatIsNotWantedAnyMoreIsNotSentWhenThereIsRoom(t *testing.T) {
 	})
 }
 
+// The same holds for a command that waits because the client does not read.
+func TestWhatIsNotWantedAnyMoreIsNotSentWhenTheClientReadsAgain(t *testing.T) {
+	t.Parallel()
+	for qos := range byte(2) {
+		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+				c, _ := p.dialWith(t, "reader", 5, 2, nil)
+				c.write(0x82, []byte{0, 1, 0, 0, 3, 'e', '/', '#', qos})
+				c.read()
+				cl, ok := b.server.Clients.Get("reader")
+				if !ok {
+					t.Fatal("the client is not there")
+				}
+				ended := atomic.Bool{}
+				var outcomes [3]chan error
+				for i := range outcomes {
+					outcomes[i] = make(chan error, 1)
+					receipt := &layout.Receipt{Settled: func(err error) { outcomes[i] <- err }}
+					if i == 1 {
+						receipt.Wanted = func() bool { return !ended.Load() }
+					}
+					if err := cl.Net.Conn.(*conn).Send("e/a/commands", fmt.Append(nil, i), receipt); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait() // the first is being written
+				ended.Store(true)
+				s := &subscriber{rawClient: c, version: 5}
+				go s.take()
+				got, ids := s.messages(t, 2)
+				same(t, "what is sent", got, "0 2")
+				if qos > 0 {
+					for _, id := range ids {
+						s.ack(packets.Puback, id)
+					}
+				}
+				for i, want := range []error{nil, layout.ErrGone, nil} {
+					if err := <-outcomes[i]; !errors.Is(err, want) {
+						t.Errorf("message %d was settled with %v, want %v", i, err, want)
+					}
+				}
+				synctest.Wait()
+				same(t, "messages in flight", cl.State.Inflight.Len(), 0)
+				same(t, "bytes that wait", b.Stats().Queued, 0)
+			})
+		})
+	}
+}
+
 func TestReceiveMaximumCountsAQoS2MessageUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {

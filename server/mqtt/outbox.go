@@ -116,11 +116,10 @@ type outbox struct {
 	ended    bool   // the session has ended, or has another connection: nothing is accepted any more
 }
 
-// outgoing is a message that is not written yet. settled, if not nil, is called when a QoS 0
-// message is written.
+// outgoing is a message that is not written yet. Its receipt may be nil.
 type outgoing struct {
 	packet  packets.Packet
-	settled func(error)
+	receipt *layout.Receipt
 }
 
 // put queues a message for a client, and assigns its packet id. It reports false if there is no
@@ -145,11 +144,7 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 			atomic.AddInt64(&b.server.Info.MessagesDropped, 1)
 			return false
 		}
-		m := outgoing{packet: pk}
-		if receipt != nil {
-			m.settled = receipt.Settled
-		}
-		o.push(m)
+		o.push(outgoing{pk, receipt})
 		return true
 	}
 	if cl.State.Inflight.Len() >= forwardQueue || !o.charge(2*size) {
@@ -169,7 +164,7 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 		atomic.AddInt64(&b.server.Info.Inflight, 1)
 	}
 	if !o.closed {
-		o.push(outgoing{packet: pk})
+		o.push(outgoing{pk, receipt})
 	}
 	return true
 }
@@ -227,25 +222,29 @@ func (o *outbox) push(m outgoing) {
 	}
 }
 
-// drain writes the queue until it is empty.
+// drain writes the queue until it is empty. It leaves out what is no longer wanted: a client that
+// does not read may keep messages waiting for long.
 func (o *outbox) drain() {
 	for {
 		m, ok := o.next()
 		if !ok {
 			return
 		}
-		// An error means that the connection is ending.
-		err := o.conn.client.WritePacket(m.packet)
-		if m.packet.FixedHeader.Qos == 0 {
+		wanted, err := isWanted(m.receipt), layout.ErrGone
+		if wanted && o.conn.client.WritePacket(m.packet) == nil { // an error means that the connection is ending
+			err = nil
+		}
+		switch {
+		case m.packet.FixedHeader.Qos == 0:
 			o.mu.Lock()
 			o.discharge(sizeOf(&m.packet))
 			o.mu.Unlock()
-		}
-		if m.settled != nil {
-			if err != nil {
-				err = layout.ErrGone
+			if m.receipt != nil {
+				m.receipt.Settled(err)
 			}
-			m.settled(err)
+		case !wanted:
+			o.conn.flow.forget(m.packet.PacketID)
+			o.conn.flow.withdraw(m.packet.PacketID, err)
 		}
 	}
 }
@@ -321,11 +320,16 @@ func (o *outbox) giveBack(id uint16) (settled func(error)) {
 	return settled
 }
 
-// wanted reports whether a message that had to wait is still to be sent.
+// wanted reports whether a message in flight is still to be sent.
 func (o *outbox) wanted(id uint16) bool {
 	o.mu.Lock()
 	receipt := o.receipts[id]
 	o.mu.Unlock()
+	return isWanted(receipt)
+}
+
+// isWanted reports whether a message is still to be sent. The caller does not hold mu.
+func isWanted(receipt *layout.Receipt) bool {
 	return receipt == nil || receipt.Wanted == nil || receipt.Wanted()
 }
 
@@ -362,8 +366,8 @@ func (o *outbox) closeQueue() (waiting []func(error)) {
 	for i := range o.queue {
 		if m := &o.queue[i]; m.packet.FixedHeader.Qos == 0 {
 			o.discharge(sizeOf(&m.packet))
-			if m.settled != nil {
-				waiting = append(waiting, m.settled)
+			if m.receipt != nil {
+				waiting = append(waiting, m.receipt.Settled)
 			}
 		}
 	}
