@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -12,11 +13,37 @@ import (
 
 // Where webhooks are sent is the decision of an administrator, and may be this machine or its
 // network. An administrator of the server need not be one of the machine, though: what only the
-// machine itself may ask, such as the service of a cloud that hands out its credentials, is at
-// link-local addresses, and gets no webhook.
+// machine itself may ask, such as the service of a cloud that hands out its credentials, gets no
+// webhook.
 
-// metadataIPv6 is the one of these services that has another address.
-var metadataIPv6 = netip.MustParseAddr("fd00:ec2::254")
+// noWebhooks are the addresses that get no webhooks. The services of most clouds are link-local;
+// the others are named in the documentation of their clouds.
+var noWebhooks = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"),         // link-local (RFC 3927)
+	netip.MustParsePrefix("fe80::/10"),              // link-local (RFC 4291)
+	netip.MustParsePrefix("224.0.0.0/4"),            // multicast (RFC 5771)
+	netip.MustParsePrefix("ff00::/8"),               // multicast (RFC 4291)
+	netip.MustParsePrefix("fd00:ec2::/32"),          // AWS: instance metadata is at ::254, EKS Pod Identity at ::23
+	netip.MustParsePrefix("fd20:ce::254/128"),       // Google Cloud: metadata server
+	netip.MustParsePrefix("168.63.129.16/32"),       // Azure: WireServer
+	netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba Cloud: instance metadata
+	netip.MustParsePrefix("192.0.0.192/32"),         // Oracle Cloud Infrastructure Classic: instance metadata
+	netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle Cloud Infrastructure: instance metadata
+	netip.MustParsePrefix("fd00:a9fe:a9fe::1/128"),  // Akamai (Linode): metadata service
+	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway: instance metadata
+}
+
+// wrappings are the IPv6 addresses that contain an IPv4 address, to which a gateway or a tunnel
+// leads, and the offsets of its four bytes. netip unwraps ::ffff:0:0/96.
+var wrappings = []struct {
+	prefix netip.Prefix
+	at     int
+}{
+	{netip.MustParsePrefix("::/96"), 12},          // IPv4-compatible (RFC 4291)
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},   // NAT64 (RFC 6052)
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12}, // NAT64 of a network's own (RFC 8215), with a prefix of 96 bits
+	{netip.MustParsePrefix("2002::/16"), 2},       // 6to4 (RFC 3056)
+}
 
 // newDialer returns what webhooks are sent with. It looks at the address to which a connection is
 // made, so that it does not matter which names stand for it, or what they stood for before.
@@ -33,8 +60,20 @@ func checkAddress(address string) error {
 		return fmt.Errorf("address: %w: must have an IP address and a port, not %q", entity.ErrInvalid, address)
 	}
 	ip := at.Addr().Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == metadataIPv6 {
+	inner := unwrap(ip)
+	if slices.ContainsFunc(noWebhooks, func(p netip.Prefix) bool { return p.Contains(ip) || p.Contains(inner) }) {
 		return fmt.Errorf("address: %w: must not be link-local, multicast or that of a cloud's metadata: %s", entity.ErrInvalid, ip)
 	}
 	return nil
+}
+
+// unwrap returns the IPv4 address that an address contains, or the address itself.
+func unwrap(ip netip.Addr) netip.Addr {
+	for _, w := range wrappings {
+		if w.prefix.Contains(ip) {
+			b := ip.As16()
+			return netip.AddrFrom4([4]byte(b[w.at:]))
+		}
+	}
+	return ip
 }
