@@ -618,14 +618,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 		}
 	}
 	if c.Edit.Deleted {
-		if s != nil {
-			if err := e.gone(ctx, s, c.TS); err != nil {
-				return err
-			}
-		}
-		e.forgetLater(c.Entity)
-		e.forgetUnconcerned(c.Entity, nil)
-		return e.deleted(ctx, c.Entity)
+		return e.ended(ctx, c.Entity, c.TS)
 	}
 	if len(e.rules) == 0 || !c.Edit.Typed && (!c.Edit.Created || !e.index.live) && !slices.ContainsFunc(c.Edit.Attributes, e.slots.hasLeaf) {
 		return nil
@@ -686,6 +679,18 @@ func (e *engine) drop(ctx context.Context, st *state, t Transition, cause Cause)
 	st.machine, st.late, st.run, st.next, st.shelf = machine{}, nil, nil, nil, nil
 	e.touch(st)
 	return nil
+}
+
+// ended takes in that an entity was deleted.
+func (e *engine) ended(ctx context.Context, id string, ts int64) error {
+	if s := e.cache.find(id); s != nil {
+		if err := e.gone(ctx, s, ts); err != nil {
+			return err
+		}
+	}
+	e.forgetLater(id)
+	e.forgetUnconcerned(id, nil)
+	return e.deleted(ctx, id)
 }
 
 // gone ends the alarms of an entity that is not there any more.

@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -143,6 +144,33 @@ func (p *plant) reopen(f func()) {
 	var err error
 	if p.Service, err = Open(p.t.Context(), p.rt, p.config()); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// loseCursor has the log not go on from the place of the alarms, which are stopped.
+func (p *plant) loseCursor() {
+	p.t.Helper()
+	at, err := readPlace(p.t.Context(), p.rt)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	at.Cursor = "none"
+	body, err := json.Marshal(&at)
+	if err == nil {
+		err = p.rt.PutItems(p.t.Context(), []entity.Item{{Kind: placeKind, Key: placeKey, Body: body}})
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// awaitClock returns when it is later, by the clock of the machine, than by that of the plant.
+func (p *plant) awaitClock() {
+	p.t.Helper()
+	for time.Now().UnixMilli() <= p.clock.Load() {
+		if err := pause.For(p.t.Context(), time.Millisecond); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 }
 

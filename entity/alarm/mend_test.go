@@ -1,9 +1,9 @@
 package alarm
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,21 +161,7 @@ func TestMissedChangesAreGoneThroughForEachRule(t *testing.T) {
 		p.at("m", 1, "t", 10)
 		p.tick(2)
 		p.reopen(func() {
-			items, err := p.rt.Items(t.Context(), entity.ItemsQuery{Kind: placeKind, Limit: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var x place
-			if err := json.Unmarshal(items[0].Body, &x); err != nil {
-				t.Fatal(err)
-			}
-			x.Cursor = "none"
-			if items[0].Body, err = json.Marshal(&x); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.rt.PutItems(t.Context(), items); err != nil {
-				t.Fatal(err)
-			}
+			p.loseCursor()
 			p.at("m", 3, "t", 90)
 			p.at("m", 4, "t", 10)
 			p.clock.Store(start + 5000)
@@ -187,6 +173,63 @@ func TestMissedChangesAreGoneThroughForEachRule(t *testing.T) {
 			p = p.restart()
 		}
 		p.expect("m", "a:3/3-4 b:3/3-4 c:3/3-4")
+	}
+}
+
+func TestMissedDeletionsEndAlarms(t *testing.T) {
+	t.Parallel()
+	clock := new(atomic.Int64)
+	clock.Store(time.Now().UnixMilli()) // by which entities are made
+	p := buildAt(t, t.TempDir(), clock, usualSteps())
+	now := float64(clock.Load()-start) / 1000
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.put(Rule{Name: "silent", Raise: "age(t) > 10m"})
+	ids := []string{"anew", "gone", "stays"}
+	for _, id := range ids {
+		for i, v := range []int{90, 10, 90} { // the first alarm clears
+			p.at(id, now-900+float64(i), "t", v)
+			p.sync() // what is read ahead of it would be before the rule
+		}
+	}
+	p.tick(now + 1)
+	p.clock.Store(max(p.clock.Load(), time.Now().UnixMilli()+1))
+	p.at("other", now, "t", 10)
+	p.sync()
+	for _, id := range ids {
+		if n := len(p.alarms(id)); n != 3 {
+			t.Fatalf("%d alarms of %s, want 3: %s", n, id, p.story(id))
+		}
+	}
+	p.reopen(func() {
+		p.loseCursor()
+		for _, id := range []string{"anew", "gone"} {
+			if err := p.rt.Delete(t.Context(), id, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.awaitClock()
+		p.at("anew", now, "t", 95) // another one
+	})
+	p.sync()
+	for _, id := range ids {
+		list := p.alarms(id)
+		own := 0
+		for _, a := range list {
+			switch {
+			case id == "stays" && (a.Deleted || a.Open() != (a.Raised != start+int64((now-900)*1000))):
+				t.Errorf("%s: %+v", id, a)
+			case id != "stays" && !a.Deleted:
+				own++
+			case id != "stays" && a.Open():
+				t.Errorf("%s: %+v", id, a)
+			}
+		}
+		if want := map[string]int{"anew": 1}[id]; own != want {
+			t.Errorf("%s has %d alarms of its own, want %d of %+v", id, own, want, list)
+		}
+	}
+	if n := p.Stats().Open[Major-1]; n != 3 {
+		t.Errorf("%d alarms are open, want 2 of the one that stays and 1 of the new one", n)
 	}
 }
 

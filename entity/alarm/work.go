@@ -839,7 +839,8 @@ func (f *follower) switchFeed(ctx context.Context) error {
 	case wanted && f.feed == nil:
 		q := entity.ChangesQuery{Cursor: e.place.Cursor, Edits: true, Commands: true, Presence: true, Buffer: feedBuffer} // each: a place may be that of any
 		changes, err := f.s.rt.Follow(ctx, q)
-		if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
+		missed := errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid)
+		if missed {
 			f.s.count.missed.Add(1)
 			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "alarms have missed changes that are not kept any more; all entities are looked at again", slog.String("cursor", q.Cursor))
 			if err := e.lookAgain(); err != nil {
@@ -847,6 +848,11 @@ func (f *follower) switchFeed(ctx context.Context) error {
 			}
 			q.Cursor = ""
 			changes, err = f.s.rt.Follow(ctx, q)
+		}
+		if err == nil && missed { // what is deleted from here on is followed
+			if err = f.endMissing(ctx); err != nil {
+				changes.Close()
+			}
 		}
 		if err != nil {
 			return err
@@ -902,6 +908,59 @@ func (e *engine) lookAgainFor(r *rule, since int64) error {
 
 // oldest is from when on late readings are gone through, with some time for that to begin.
 func (e *engine) oldest() int64 { return e.now() - max(0, e.lateness-time.Hour.Milliseconds()) }
+
+// endMissing ends what there is of entities whose deletion was missed: of those that are not
+// there, and of those that came to be after the place.
+func (f *follower) endMissing(ctx context.Context) error {
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(f.e.cache.held)), sweepEntities) {
+		if err := f.endThoseMissing(ctx, ids); err != nil {
+			return err
+		}
+	}
+	for from := "\x00"; ; {
+		list, err := f.s.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: from, Limit: sweepEntities})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		ids := make([]string, len(list))
+		for i := range list {
+			ids[i], _, _ = strings.Cut(list[i].Key, "\x00")
+		}
+		ids = slices.Compact(ids)
+		if err := f.endThoseMissing(ctx, ids); err != nil {
+			return err
+		}
+		from = after(part(ids[len(ids)-1]))
+	}
+}
+
+// endThoseMissing does so for some entities. What it commits is with the place before the changes
+// that were missed.
+func (f *follower) endThoseMissing(ctx context.Context, ids []string) error {
+	e := f.e
+	there := make(map[string]bool, len(ids))
+	err := e.rt.Scan(ctx, entity.ListQuery{IDs: ids}, func(v entity.View) bool {
+		there[v.ID()] = e.place.At == 0 || v.Created() <= e.place.At
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("look for entities with alarms that were deleted: %w", err)
+	}
+	for _, id := range ids {
+		if there[id] {
+			continue
+		}
+		if err := e.ended(ctx, id, e.now()); err != nil {
+			return err
+		}
+		if len(e.ledger.items)+len(e.dirty) > e.steps.items {
+			if err := f.commit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // purgeSome removes some of the alarms that have been kept for long enough.
 func (f *follower) purgeSome(ctx context.Context) error {
