@@ -411,3 +411,33 @@ func TestTraceAndTopShowWhatIsHandled(t *testing.T) {
 		}
 	}
 }
+
+// last is a message that ends the command that asks what it says.
+type last struct{ ask func() }
+
+func (l last) Content() string {
+	l.ask()
+	return "the last"
+}
+
+func TestTraceReadsNoMoreMessagesThanItHasTimeFor(t *testing.T) {
+	t.Parallel()
+	sys, _ := start(t)
+	asked, end := 0, func() {}
+	message := last{func() { asked++; end() }}
+	busy := actor.SpawnFunc(sys, "busy", func(ctx *actor.Context[last], m last) error {
+		ctx.Self().Tell(ctx, m)
+		return nil
+	})
+	c := console.New(sys, console.Config{})
+	busy.Tell(t.Context(), message)
+	for asked == 0 { // a slow machine may show none in time
+		var ctx context.Context
+		ctx, end = context.WithCancel(t.Context())
+		out, err := c.Run(ctx, "trace /busy 3")
+		if err != nil || asked > 1 || asked == 1 && !strings.Contains(out, "and more messages") {
+			t.Fatalf("%d messages are asked; %v\n%s", asked, err, out)
+		}
+		end()
+	}
+}

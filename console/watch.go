@@ -112,9 +112,9 @@ func (c *Console) trace(ctx context.Context, args []string) (any, error) {
 			return nil, fmt.Errorf("the count must be from 1 to %d, not %.20q", traceMost, args[1])
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, watchFor)
+	watch, cancel := context.WithTimeout(ctx, watchFor)
 	defer cancel()
-	list, err := c.sys.Record(ctx, pid, count)
+	list, err := c.sys.Record(watch, pid, count)
 	if errors.Is(err, actor.ErrStopped) {
 		return nil, fmt.Errorf("no living actor has the address %.300q", args[0])
 	}
@@ -123,6 +123,10 @@ func (c *Console) trace(ctx context.Context, args []string) (any, error) {
 	}
 	t := Table{Columns: []string{"time", "took ms", "type", "from", "content", "error"}}
 	for i := range list {
+		if ctx.Err() != nil {
+			t.More = "and more messages; the time is over"
+			break
+		}
 		h := &list[i]
 		kind, content, failed := h.Type, "", ""
 		if h.Origin != "" {

@@ -218,3 +218,19 @@ func TestATableThatIsNilIsNoField(t *testing.T) {
 		t.Errorf("it becomes %+v", got[0])
 	}
 }
+
+func TestAMessageShowsTheSizeOfLargeValues(t *testing.T) {
+	for _, c := range []struct{ value, want string }{
+		{"apple", `"apple"`},
+		{strings.Repeat("x", 64<<10), " bytes"},
+	} {
+		body, err := packGo([]any{c.value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &parcel{body: body}
+		if got := p.Content(); !strings.HasSuffix(got, c.want) || len(got) > 20 {
+			t.Errorf("%d bytes are shown as %.40s, want %s", len(body), got, c.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -28,8 +29,14 @@ type parcel struct {
 	stake *stake // nil for messages of Go
 }
 
-// Content returns the values as JSON, for the console's trace.
+// maxShown is how many bytes of values are shown.
+const maxShown = 4 << 10
+
+// Content returns the values as JSON, for the console's trace, or the size of those that are large.
 func (p *parcel) Content() string {
+	if len(p.body) > maxShown {
+		return fmt.Sprintf("%d bytes", len(p.body))
+	}
 	values, err := unpackGo(p.body)
 	if err != nil {
 		return err.Error()
