@@ -472,6 +472,15 @@ func ownerOf(book *access.Book, owner script.Owner) (*access.Principal, bool) {
 	return who, ok && who.Identity() == owner.Identity
 }
 
+// scriptIdentity returns the identity of the principal who has had a name since before a time, if versions without
+// identities have made it.
+func (s *Server) scriptIdentity(owner string, at int64) string {
+	if who, ok := s.book.Find(owner); ok {
+		return who.IdentityAt(at)
+	}
+	return ""
+}
+
 // scriptMay reports whether the owner of a script may write an entity.
 func (s *Server) scriptMay(owner script.Owner, v entity.View) bool {
 	who, ok := ownerOf(s.book, owner)

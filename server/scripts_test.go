@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/behavior"
 	"github.com/greenroom-go/greenroom/server/script"
 )
@@ -245,6 +247,88 @@ func TestAScriptIsNotThatOfAnotherPrincipalOfTheName(t *testing.T) {
 	same(t, "a room", admin.latest("room-1"), `map[t:1 x:1]`)
 }
 
+// Earlier versions have stored principals and scripts without identities.
+func TestScriptsOfEarlierVersionsAreThoseOfTheirPrincipals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	s.token = s.principal(`{"name":"admin","grants":[{"role":"admin"}]}`)
+	token := s.token
+	keeper := s.as(s.principal(`{"name":"keeper","grants":[{"role":"operator","filter":"id like \"room-%\""}]}`))
+	later := s.as(s.principal(`{"name":"later","grants":[{"role":"operator"}]}`))
+	keeper.putScript(201, "mine", "function on_reading(e, r) e:set { first = r.x } end")
+	if resp, text := keeper.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e, r) e:set { second = r.x } end"}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status, text)
+	}
+	later.putScript(201, "before", "function on_reading(e, r) e:set { before = r.x } end")
+
+	old := func(body []byte, created int64) []byte {
+		var members map[string]any
+		if err := json.Unmarshal(body, &members); err != nil {
+			t.Fatal(err)
+		}
+		if members["identity"] == nil {
+			t.Fatalf("%s has no identity", body)
+		}
+		delete(members, "identity")
+		if created != 0 {
+			members["created_ms"] = created
+		}
+		text, err := json.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, kind := range []string{"principal", "script"} {
+		docs, err := s.runtime.Docs(t.Context(), kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range docs {
+			created := int64(0)
+			if docs[i].ID == "later" { // a namesake, of after the script
+				created = time.Now().Add(time.Hour).UnixMilli()
+			}
+			if _, err := s.runtime.PutDoc(t.Context(), kind, docs[i].ID, old(docs[i].Body, created), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	versions, err := s.runtime.Items(t.Context(), entity.ItemsQuery{Kind: "script-version", Limit: entity.MaxItems})
+	if err != nil || len(versions) != 1 {
+		t.Fatal(len(versions), err)
+	}
+	versions[0].Body = old(versions[0].Body, 0)
+	if err := s.runtime.PutItems(t.Context(), versions); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	s = start(t, dir)
+	s.token = token
+	check := func(name, state, latest string) {
+		t.Helper()
+		s.post("room-1", `{"ts":2000,"values":{"x":1}}`)
+		s.syncScript(name)
+		var got scripted
+		s.get("/v1/scripts/"+name, &got)
+		if got.State != state {
+			t.Errorf("%+v, want it %s", got, state)
+		}
+		same(t, "what "+name+" does", s.latest("room-1"), latest)
+	}
+	check("mine", "on", "map[second:1 x:1]")
+	check("before", "refused", "map[second:1 x:1]")
+	s.send(204, "DELETE", "/v1/entities/room-1", "", "")
+	var list struct{ Versions []scripted }
+	s.get("/v1/scripts/mine/versions", &list)
+	s.send(200, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, list.Versions[1].Version))
+	check("mine", "on", "map[first:1 x:1]")
+}
+
 func TestATrialTooManyIsToBeTriedAgain(t *testing.T) {
 	t.Parallel()
 	if p := problemOf(fmt.Errorf("try: %w", script.ErrBusy)); p.Status != 503 || !strings.Contains(p.Detail, "only 2 scripts can be tried at once") {
@@ -295,7 +379,7 @@ func TestAnImportedScriptIsItsOwnersOrOff(t *testing.T) {
 		{"one who is no admin does not", operator, lines, "operator", "disabled", "<nil>", "<nil>"},
 		{"an owner that is not there", admin, strings.ReplaceAll(lines, `"owner":"keeper"`, `"owner":"nobody"`), "admin", "disabled", "<nil>", "<nil>"},
 		{"one's own", operator, strings.ReplaceAll(lines, `"owner":"keeper"`, `"owner":"operator"`), "operator", "on", `"keeper"`, `"keeper"`},
-		{"none named", admin, strings.ReplaceAll(lines, `,"owner":"keeper"`, ``), "admin", "on", `"keeper"`, `"keeper"`},
+		{"none named", admin, strings.ReplaceAll(lines, `,"owner":"keeper"`, ``), "admin", "disabled", "<nil>", "<nil>"},
 	} {
 		admin.send(204, "DELETE", "/v1/scripts/mine", "", "")
 		for _, id := range []string{"room-1", "other"} {

@@ -170,7 +170,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) { _ = s.book.Close(ctx) })
-	if s.scripts, err = script.Open(ctx, s.runtime, script.Config{May: s.scriptMay, Logger: cfg.Logger}); err != nil {
+	if s.scripts, err = script.Open(ctx, s.runtime, script.Config{May: s.scriptMay, Identity: s.scriptIdentity, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) { _ = s.scripts.Close(ctx) })

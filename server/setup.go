@@ -25,7 +25,7 @@ type mappingLine struct {
 type scriptLine struct {
 	Name string `json:"name"`
 	scriptFields
-	// Owner is the name of its owner, "" for everybody or who imports it, and Off says that it is switched off.
+	// Owner is the name of its owner, "" for everybody or where it is not known, and Off says that it is switched off.
 	Owner string `json:"owner,omitempty"`
 	Off   bool   `json:"off,omitempty"`
 }
@@ -141,7 +141,7 @@ func (m *importer) script(l *scriptLine) error {
 	}
 	who := callerOf(m.ctx).who
 	owner, off := asOwner(who), l.Off
-	if l.Owner != "" && l.Owner != who.Name() {
+	if l.Owner != who.Name() {
 		if other, ok := m.book.Find(l.Owner); ok && administers.check(nil, who, nil) == nil {
 			owner = asOwner(other)
 		} else {

@@ -178,6 +178,15 @@ func (p *Principal) Identity() string {
 	return p.stored.Identity
 }
 
+// IdentityAt is Identity for what versions without identities have stored of the principal at a time, in milliseconds
+// since the epoch. It is "" for a principal who is of a later version, or was created after that time.
+func (p *Principal) IdentityAt(ms int64) string {
+	if p.stored.Identity != "" || p.stored.Created > ms {
+		return ""
+	}
+	return p.Identity()
+}
+
 // MayAll reports whether the principal may perform an action on every entity, future ones
 // included, and on what belongs to no entity.
 func (p *Principal) MayAll(a Action) bool { return p.all[a] }

@@ -570,3 +570,20 @@ func TestAScriptGetsNothingElse(t *testing.T) {
 		t.Errorf("fine is %s", got)
 	}
 }
+
+func TestAScriptInForceThatIsPutDisabledIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	p := build(t, t.TempDir())
+	sc := Script{Source: "function on_reading(e, r) end"}
+	first, err := p.Put(t.Context(), "a", sc, admin, MaxScripts, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.PutDisabled(t.Context(), "a", sc, admin, MaxScripts, entity.IfNone); !errors.Is(err, entity.ErrConflict) || p.Status("a").Off != "" {
+		t.Fatalf("%v, and it is %q", err, p.Status("a").Off)
+	}
+	again, err := p.PutDisabled(t.Context(), "a", sc, admin, MaxScripts, "")
+	if err != nil || again.Version != first.Version || p.Status("a").Off != behavior.OffDisabled {
+		t.Errorf("version %d after %d: %v, and it is %q", again.Version, first.Version, err, p.Status("a").Off)
+	}
+}

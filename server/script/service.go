@@ -29,6 +29,10 @@ type Config struct {
 	// May reports whether an owner may write an entity. It is called before each call of a script,
 	// concurrently. It is required.
 	May func(owner Owner, v entity.View) bool
+	// Identity returns the identity of the principal who has had a name since before a time, in milliseconds since
+	// the epoch, or "". It completes the owners of scripts that were stored by versions without identities, and may
+	// be called concurrently. If it is nil, these have none.
+	Identity func(owner string, at int64) string
 	// Logger logs what an operator should know. The default is slog.Default.
 	Logger *slog.Logger
 	// Behaviors configures the execution of scripts. Its Prefix, Runners and Logger are ignored.
@@ -40,6 +44,7 @@ type Config struct {
 type Service struct {
 	rt        *entity.Runtime
 	may       func(owner Owner, v entity.View) bool
+	identity  func(owner string, at int64) string
 	log       *slog.Logger
 	behaviors *behavior.Service
 	trials    trials
@@ -90,14 +95,17 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.Identity == nil {
+		cfg.Identity = func(string, int64) string { return "" }
+	}
 	cfg.Behaviors.Prefix, cfg.Behaviors.Runners, cfg.Behaviors.Logger = "script", Runners, cfg.Logger
-	s := &Service{rt: rt, may: cfg.May, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: trials{under: make(map[Owner]bool)}, shares: shares{owners: make(map[Owner]*share)}}
+	s := &Service{rt: rt, may: cfg.May, identity: cfg.Identity, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: trials{under: make(map[Owner]bool)}, shares: shares{owners: make(map[Owner]*share)}}
 	docs, err := rt.Docs(ctx, kindScript)
 	if err != nil {
 		return nil, fmt.Errorf("open the scripts: %w", err)
 	}
 	for i := range docs {
-		st, err := stored(&docs[i])
+		st, err := s.stored(&docs[i])
 		if err == nil {
 			err = s.start(ctx, st)
 		}
@@ -111,17 +119,20 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 }
 
 // stored decodes a document. On an error, it sets everything except Script and Owner.
-func stored(d *entity.Doc) (*Stored, error) {
+func (s *Service) stored(d *entity.Doc) (*Stored, error) {
 	st := &Stored{Name: d.ID, Version: d.Version, ETag: d.ETag(), Updated: d.Updated}
 	var b body
 	if err := json.Unmarshal(d.Body, &b); err != nil {
 		return st, fmt.Errorf("script %q: %w", d.ID, err)
 	}
-	st.Script, st.Owner = b.Script, b.owner()
+	st.Script, st.Owner = b.Script, s.ownerOf(&b, d.Updated)
 	return st, nil
 }
 
-func (b *body) owner() Owner { return Owner{b.Owner, b.Identity} }
+// ownerOf returns the owner of a version that was stored at a time.
+func (s *Service) ownerOf(b *body, at int64) Owner {
+	return Owner{b.Owner, cmp.Or(b.Identity, s.identity(b.Owner, at))}
+}
 
 // start puts a script in force.
 func (s *Service) start(ctx context.Context, st *Stored) error {
@@ -162,7 +173,8 @@ func (s *Service) Put(ctx context.Context, name string, sc Script, owner Owner, 
 	return s.put(ctx, name, sc, owner, quota, condition, false)
 }
 
-// PutDisabled is Put for a script that does nothing until it is switched on.
+// PutDisabled is Put for a script that does nothing until it is switched on. One that is in force already is
+// switched off.
 func (s *Service) PutDisabled(ctx context.Context, name string, sc Script, owner Owner, quota int, condition string) (Stored, error) {
 	return s.put(ctx, name, sc, owner, quota, condition, true)
 }
@@ -188,7 +200,13 @@ func (s *Service) put(ctx context.Context, name string, sc Script, owner Owner, 
 	}
 	switch {
 	case old != nil && old.Problem == "" && old.Owner == owner && old.same(&sc):
-		return *old, entity.CheckCondition(condition, old.ETag)
+		if err := entity.CheckCondition(condition, old.ETag); err != nil || !disabled {
+			return *old, err
+		}
+		if err := s.behaviors.Disable(ctx, name); err != nil {
+			return Stored{}, fmt.Errorf("script %q: %w", name, err)
+		}
+		return *old, nil
 	case others >= room:
 		return Stored{}, fmt.Errorf("script %q: %w: there are %d, and at most %d are allowed for %q", name, ErrLimit, others, room, owner.Name)
 	case own >= quota:
@@ -368,7 +386,7 @@ func (s *Service) Versions(ctx context.Context, name string) ([]Stored, error) {
 		}
 		if b.Version < now.Version { // the version in force is stored as well if replacing it has failed
 			d := entity.Doc{Version: b.Version}
-			list = append(list, Stored{Script: b.Script, Name: name, Owner: b.owner(), Version: b.Version, ETag: d.ETag(), Updated: b.Updated})
+			list = append(list, Stored{Script: b.Script, Name: name, Owner: s.ownerOf(&b, b.Updated), Version: b.Version, ETag: d.ETag(), Updated: b.Updated})
 		}
 	}
 	return list, nil
