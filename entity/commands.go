@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/text"
@@ -217,8 +218,12 @@ func (r *Runtime) OpenCommands(ctx context.Context, id string) ([]Command, error
 	return stored.Commands, err
 }
 
+// lastLook is how long WaitCommand waits for the store once its context has ended.
+const lastLook = time.Second
+
 // WaitCommand returns a command when it has ended, or its present state when ctx ends, together
-// with the cause. It returns ErrNotFound if the command does not exist.
+// with the cause; if the store does not answer within a second, it is the state that was last seen.
+// It returns ErrNotFound if the command does not exist.
 func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command, error) {
 	changes, err := r.Follow(ctx, ChangesQuery{Entities: []string{id}, CommandsOnly: true})
 	if err != nil {
@@ -232,7 +237,9 @@ func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command,
 		case errors.Is(failure, ErrClosed):
 			return c, failure
 		case ctx.Err() != nil:
-			if now, err := r.FindCommand(context.WithoutCancel(ctx), id, command); err == nil {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.lastLook)
+			defer cancel()
+			if now, err := r.FindCommand(last, id, command); err == nil {
 				c = now
 			}
 			return c, context.Cause(ctx) // failure is nil if a change came at the same time

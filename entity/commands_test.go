@@ -539,6 +539,7 @@ func TestWhoWaitsForACommandIsToldItsNewestProgress(t *testing.T) {
 		hooked.Store = disk
 		return hooked
 	})
+	s.SetLastLook(patience)
 	s.edit("d", entity.Edits{})
 	d := s.device("d")
 	made := s.command("d", entity.NewCommand{Name: "open"})
@@ -594,6 +595,38 @@ func TestWhoWaitsForACommandIsToldItsNewestProgress(t *testing.T) {
 	wait(t, acked, "the acker")
 	if err := wait(t, told, "the second progress"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAWaitForACommandEndsInTimeIfTheStoreIsStuck(t *testing.T) {
+	hooked := &heldReads{done: make(chan struct{})}
+	s := openOn(t, t.TempDir(), entity.Config{}, func(disk *sqlite.Store) entity.Store {
+		hooked.Store = disk
+		return hooked
+	})
+	s.SetLastLook(time.Millisecond)
+	s.edit("d", entity.Edits{})
+	made := s.command("d", entity.NewCommand{Name: "open"})
+	reading := newGate()
+	hooked.first.Store(reading)
+	ctx, cancel := context.WithCancel(t.Context())
+	type outcome struct {
+		c   entity.Command
+		err error
+	}
+	waited := make(chan outcome, 1)
+	go func() {
+		c, err := s.WaitCommand(ctx, "d", made.ID)
+		waited <- outcome{c, err}
+	}()
+	reading.open()
+	wait(t, hooked.done, "the read before the wait")
+	stuck := newGate() // never opened
+	hooked.first.Store(stuck)
+	cancel()
+	wait(t, stuck.came, "the read after the wait")
+	if got := wait(t, waited, "the end of the wait"); !errors.Is(got.err, context.Canceled) || got.c.ID != made.ID {
+		t.Errorf("it is told %+v, %v", got.c, got.err)
 	}
 }
 

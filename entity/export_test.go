@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity/model"
@@ -34,6 +35,9 @@ func (r *Runtime) IsLive(id string) bool {
 	h := r.handles.find(id)
 	return h != nil && !h.actor().IsZero()
 }
+
+// SetLastLook sets how long WaitCommand waits for the store once its context has ended.
+func (r *Runtime) SetLastLook(d time.Duration) { r.lastLook = d }
 
 // Wanted is how many entities wait for a read to begin.
 func (r *Runtime) Wanted() int { return r.loader.Waiting() }

@@ -36,6 +36,7 @@ type Runtime struct {
 	receivers *receivers
 	presences *presences
 	types     types
+	lastLook  time.Duration // the constant, except in tests
 
 	ctx    context.Context //nolint:containedctx // the runtime's own life
 	cancel context.CancelFunc
@@ -58,6 +59,7 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 	r := &Runtime{
 		cfg: cfg, log: cfg.Logger, store: store, began: time.Now(),
 		window: &window{size: cfg.WindowBytes, share: cfg.ShareBytes}, handles: newHandles(), keys: newKeyTable(cfg.Keys), graph: newGraph(), claims: newClaims(), tokens: newTokens(),
+		lastLook: lastLook,
 	}
 	if r.log == nil {
 		r.log = sys.Log()
