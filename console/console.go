@@ -21,7 +21,7 @@ const (
 	MaxLine = 1 << 20
 	// MaxAnswer bounds an answer, in bytes; a longer one is truncated.
 	MaxAnswer = 1 << 20
-	// MaxTime bounds the time of a command.
+	// MaxTime bounds the time of a command, unless [Config] says another one.
 	MaxTime = 2 * time.Second
 )
 
@@ -34,6 +34,8 @@ type Config struct {
 	// it has failed, before the answer is sent. It is not called for lines of [Console.Run], whose
 	// caller knows who sent them. It may be called concurrently.
 	Record func(ctx context.Context, line string, err error)
+	// MaxTime bounds the time of a command. It is [MaxTime] if zero or less.
+	MaxTime time.Duration
 }
 
 // Command is one command of a console.
@@ -67,6 +69,9 @@ type Console struct {
 
 // New returns a console for a system, with the commands that every system has.
 func New(sys *actor.System, cfg Config) *Console {
+	if cfg.MaxTime <= 0 {
+		cfg.MaxTime = MaxTime
+	}
 	c := &Console{sys: sys, cfg: cfg}
 	c.Add(c.actorCommands()...)
 	c.Add(c.processCommands()...)
@@ -106,7 +111,7 @@ func (c *Console) find(name string) (Command, bool) {
 }
 
 // Run runs a line and returns its output, which ends with a line break unless it is empty. It waits
-// at most [MaxTime] for a command that returns when its context ends. An empty line does nothing.
+// at most [Config.MaxTime] for a command that returns when its context ends. An empty line does nothing.
 func (c *Console) Run(ctx context.Context, line string) (string, error) {
 	out, _, err := c.run(ctx, line)
 	return out, err
@@ -132,7 +137,7 @@ func (c *Console) run(ctx context.Context, line string) (out string, changes boo
 	if len(args) < cmd.Least || len(args) > cmd.Most {
 		return "", false, errors.New(strings.TrimSpace("usage: " + cmd.Name + " " + cmd.Usage))
 	}
-	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.MaxTime)
 	defer cancel()
 	v, err := cmd.call(ctx, args)
 	if err != nil {

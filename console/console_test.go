@@ -388,7 +388,7 @@ func TestTraceAndTopShowWhatIsHandled(t *testing.T) {
 		ctx.Self().Tell(ctx, n+1)
 		return nil
 	})
-	c := console.New(sys, console.Config{})
+	c := console.New(sys, console.Config{MaxTime: time.Minute})
 	lines := make(chan string, 1)
 	go func() {
 		out, err := c.Run(context.Background(), "trace /busy 3")

@@ -24,8 +24,8 @@ const (
 	traceText    = 200 // bytes of what a message says
 )
 
-// watchFor is how long trace and top time look: a command ends after MaxTime.
-const watchFor = MaxTime - 500*time.Millisecond
+// watchFor is how long top time looks: a command ends after MaxTime.
+const watchFor = MaxTime * 3 / 4
 
 // Content is implemented by messages that tell trace what they say. It may be called after the
 // message was handled, on another goroutine.
@@ -42,7 +42,7 @@ func (c *Console) watchCommands() []Command {
 			Run: func(ctx context.Context, args []string) (any, error) { return c.tree(ctx, append(args, "/")[0]) },
 		},
 		{
-			Name: "trace", Usage: "ADDRESS [COUNT]", Help: "Shows the next messages that an actor handles, 20 at first, within one and a half seconds.", Least: 1, Most: 2,
+			Name: "trace", Usage: "ADDRESS [COUNT]", Help: fmt.Sprintf("Shows the next messages that an actor handles, 20 at first, within %v.", c.traceTime()), Least: 1, Most: 2,
 			Run: c.trace,
 			Complete: func(args []string) []string {
 				if len(args) > 1 {
@@ -100,6 +100,9 @@ func (c *Console) tree(ctx context.Context, given string) (any, error) {
 	return t, nil
 }
 
+// traceTime is for how long trace waits.
+func (c *Console) traceTime() time.Duration { return c.cfg.MaxTime * 3 / 4 }
+
 // trace shows what an actor handles.
 func (c *Console) trace(ctx context.Context, args []string) (any, error) {
 	pid, err := c.Address(args[0])
@@ -112,7 +115,7 @@ func (c *Console) trace(ctx context.Context, args []string) (any, error) {
 			return nil, fmt.Errorf("the count must be from 1 to %d, not %.20q", traceMost, args[1])
 		}
 	}
-	watch, cancel := context.WithTimeout(ctx, watchFor)
+	watch, cancel := context.WithTimeout(ctx, c.traceTime())
 	defer cancel()
 	list, err := c.sys.Record(watch, pid, count)
 	if errors.Is(err, actor.ErrStopped) {

@@ -142,7 +142,7 @@ func TestConsoleOfServicesOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	level := new(slog.LevelVar)
-	c := console.New(sys, console.Config{Level: level})
+	c := console.New(sys, console.Config{Level: level, MaxTime: time.Minute})
 	c.Add(rt.Commands(c)...)
 	socket := filepath.Join(dir, "game.sock")
 	ln, err := console.Listen(socket)
