@@ -11,8 +11,28 @@ import (
 // SetClock gives a member another clock.
 func (cfg *Config) SetClock(clock func() time.Duration) { cfg.rules.clock = clock }
 
-// Record is what the engine has of a member.
-type Record = record
+// Record is what the engine has of a member, and Probe what it asks of the others.
+type (
+	Record = record
+	Probe  = probe
+)
+
+// The states of a member.
+const (
+	StateUp   = stateUp
+	StateDead = stateDead
+)
+
+// ProofAgain is the time after which a proof that has no outcome is begun anew.
+const ProofAgain = proofAgain
+
+// KeepBusy has the keeper do nothing else for a time.
+func (n *Node) KeepBusy(d time.Duration) {
+	n.keeper.Tell(context.Background(), func(ctx *actor.Context[step], _ *keeper) { _ = ctx.Sleep(d) })
+}
+
+// HideRouter has the node not find its router, or find it again.
+func (n *Node) HideRouter(is bool) { n.closed.Store(is) }
 
 // SetLinks gives a member connections that a test has made.
 func (cfg *Config) SetLinks(l links) { cfg.rules.links = l }

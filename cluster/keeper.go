@@ -34,7 +34,7 @@ type keeper struct {
 
 	renewing  bool
 	declaring bool
-	proving   map[string]bool // members whose end is being proved
+	proving   map[identity]time.Duration // members whose end is being proved, and since when
 	leaving   bool
 
 	resigned    []func() bool     // those who wait until this member heeds that they leave; true when it does
@@ -65,7 +65,7 @@ const (
 
 func newKeeper(m *Node) *keeper {
 	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), Addr: m.cfg.Advertise}
-	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), proving: make(map[string]bool), groups: make(map[string]*group), parting: actor.ErrStopped}
+	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), proving: make(map[identity]time.Duration), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
 func (k *keeper) now() time.Duration { return k.m.cfg.rules.clock() }

@@ -25,6 +25,7 @@ const (
 	proofDials = 2
 	proofPause = 100 * time.Millisecond // between them
 	proofLimit = time.Second            // for both
+	proofAgain = 3 * markLimit          // after which a proof that has no outcome is begun anew
 )
 
 // probe asks a node whether the address of a member refuses connections there as well.
@@ -75,13 +76,17 @@ func (k *keeper) trusts() bool { return k.m.links != nil && !k.m.cfg.OnlySilence
 func (k *keeper) prove(ctx *actor.Context[step]) {
 	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
 		s := k.sightings[name]
-		if s.State == stateDead || name == k.m.sys.Name() || k.proving[name] || !k.m.links.Ended(name, s.System) {
+		id, now := identity{name, s.Join}, k.now()
+		if s.State == stateDead || name == k.m.sys.Name() || !k.m.links.Ended(name, s.System) {
 			continue
 		}
-		k.proving[name] = true
+		if began, ok := k.proving[id]; ok && now-began < proofAgain {
+			continue
+		}
+		k.proving[id] = now
 		k.refuses(ctx, name, s.record, func(_ *actor.Context[step], refused bool) {
 			if !refused {
-				delete(k.proving, name)
+				delete(k.proving, id)
 				return
 			}
 			k.callWitness(ctx.Self(), probe{Name: name, Join: s.Join})
@@ -101,19 +106,23 @@ func (k *keeper) refuses(ctx *actor.Context[step], name string, r record, then f
 func (k *keeper) callWitness(self actor.Ref[step], m probe) {
 	k.m.tell(func(ctx *actor.Context[any], r *router) {
 		others := slices.DeleteFunc(r.others(), func(p peer) bool { return p.node == m.Name })
-		waits, seen := len(others), false
-		end := func() {
+		waits := len(others)
+		end := func(seen bool) {
 			self.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.proved(ctx, m, seen) })
 		}
 		if waits == 0 {
-			end()
+			end(false)
 		}
 		for _, p := range others {
 			r.ask(ctx, p, m, func(_ *actor.Context[any], _ *router, err error) {
-				waits--
-				if seen = err == nil; seen || waits == 0 {
-					waits = -1 // who answers later is not needed
-					end()
+				if waits == 0 { // it is known already
+					return
+				}
+				if waits--; err == nil {
+					waits = 0
+				}
+				if waits == 0 {
+					end(err == nil)
 				}
 			})
 		}
@@ -140,7 +149,7 @@ var errNoWitness = errors.New("the address is not known to refuse connections")
 
 // proved goes on with what the others have said.
 func (k *keeper) proved(ctx *actor.Context[step], m probe, seen bool) {
-	delete(k.proving, m.Name)
+	delete(k.proving, identity{m.Name, m.Join})
 	if s := k.sightings[m.Name]; seen && !k.declaring && s.Join == m.Join && s.State != stateDead {
 		k.pronounce(ctx, m.Name, "its process has ended: its address refuses connections")
 	}

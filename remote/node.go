@@ -48,6 +48,9 @@ type carriage interface {
 // Listen connects a system with others: it listens on the address of the Config, and connects to
 // the nodes whose addresses it has when they are first needed. A system has one node: a second call
 // panics. The name of the system is the name of the node, and must be unique in the cluster.
+//
+// After the system's Shutdown the address refuses connections. If the time of that was up, and handlers
+// still run, they are accepted and closed until those have returned.
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	var auth *transport.TLS
 	if c.TLS != nil {
@@ -56,7 +59,7 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 	return listen(sys, &c, func(n *Node, s session.Config) (carriage, error) {
 		return transport.Listen(transport.Config{
 			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
-			Resolve: n.resolve,
+			Resolve: n.resolve, Ended: func() { _, _ = sys.Shutdown(context.Background()) }, // it is under way
 		}, s, handler{n})
 	})
 }

@@ -56,6 +56,9 @@ type Config struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Listener accepts connections in place of Addr.
 	Listener net.Listener
+	// Ended waits until nothing of the node runs any more. If it is not nil, a node whose time for
+	// Close was up before keeps its address for as long.
+	Ended func()
 	// Log gets what an operator should know, [slog.Default] if nil.
 	Log *slog.Logger
 }
@@ -334,11 +337,20 @@ func (t *Transport) admit(e *entrant, conn net.Conn, frames *wire.Splitter, stop
 // ctx is over, it ends the sessions as they are. All calls of the Handler have returned
 // when it returns; what was not confirmed was reported as lost. The error is that of ctx if
 // it was over before.
+//
+// The address refuses connections from then on, which says that the node has ended. So if ctx was over
+// before the call, they are accepted and closed until Config.Ended returns. A second call changes nothing
+// of that.
 func (t *Transport) Close(ctx context.Context) error {
 	t.mu.Lock()
+	first := !t.closed
 	t.closed = true
 	t.mu.Unlock()
-	if t.listener != nil {
+	keep, _ := t.listener.(deadliner)
+	if ctx.Err() == nil || t.config.Ended == nil {
+		keep = nil
+	}
+	if first && t.listener != nil && keep == nil {
 		_ = t.listener.Close()
 	}
 	for _, s := range t.host.Sessions() {
@@ -360,6 +372,37 @@ func (t *Transport) Close(ctx context.Context) error {
 		<-over
 	}
 	t.cancel()
+	if first && keep != nil {
+		_ = keep.SetDeadline(time.Now()) // for accept to return
+		t.tasks.Wait()
+		go keepAddress(keep)
+		go func() {
+			t.config.Ended()
+			_ = keep.Close()
+		}()
+	}
 	t.tasks.Wait()
 	return err
+}
+
+// deadliner is a listener whose Accept can be interrupted.
+type deadliner interface {
+	net.Listener
+	SetDeadline(t time.Time) error
+}
+
+// keepAddress closes the connections that come, until the listener is closed.
+func keepAddress(l deadliner) {
+	_ = l.SetDeadline(time.Time{})
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			_ = conn.Close()
+		case errors.Is(err, net.ErrClosed):
+			return
+		default: // no file descriptor is left, for example
+			time.Sleep(minBackoff)
+		}
+	}
 }
