@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing/fstest"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
@@ -45,7 +46,7 @@ func Example() {
 // its messages. Each service has a state, a callback and a queue of its own, and the workers give all of them their turns: one
 // with a long queue, or in an endless loop, does not starve the others.
 func Example_skynet() {
-	sys := actor.NewSystem("peers", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	sys := actor.NewSystem("peers", actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(time.Minute))
 	defer func() { _, _ = sys.Shutdown(context.Background()) }()
 	rt, err := lua.Open(sys, lua.Config{Path: fstest.MapFS{"peer.lua": {Data: []byte(`
 		local skynet = require "skynet"

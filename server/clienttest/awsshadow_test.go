@@ -14,6 +14,7 @@ import (
 // certificate, report its color and change it as it is desired.
 func TestShadowWithTheDeviceSDKOfAWS(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	files := certificates(t, "localhost", "lamp")
 	s := start(t, server.Config{TLS: server.TLS{Cert: files.file("server.pem"), Key: files.file("server.key"), ClientCA: files.file("ca.pem")}})
 	s.trust(files.text("ca.pem"))

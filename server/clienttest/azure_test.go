@@ -14,6 +14,7 @@ import (
 // send messages, have twins and methods, and get messages, over MQTT and HTTP.
 func TestDevicesWithTheDeviceSDKOfAzure(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	files := certificates(t, "localhost", "pump-1")
 	s := start(t, server.Config{TLS: server.TLS{Cert: files.file("server.pem"), Key: files.file("server.key")}})
 	s.trust(files.text("ca.pem"))

@@ -67,7 +67,8 @@ var install = sync.OnceValues(func() (missing string, err error) {
 	return "", nil
 })
 
-// ready installs the clients, or skips the test.
+// ready installs the clients, or skips the test. npm may take minutes: call it before
+// something waits for what a client does.
 func ready(t *testing.T) {
 	t.Helper()
 	missing, err := install()

@@ -13,6 +13,7 @@ import (
 // device get a command of the server.
 func TestDeviceAndControllerOfHomie(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	s := start(t, server.Config{})
 	command := func(body string) {
 		t.Helper()

@@ -13,6 +13,7 @@ import (
 // compressed, be asked for its births after it has lost messages, get a command, and die.
 func TestEdgeNodeWithTheSparkplugClientOfTahu(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	for _, tt := range []struct {
 		publishDeath bool
 		compress     string

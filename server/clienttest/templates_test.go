@@ -30,6 +30,7 @@ func (r *running) useReadyTemplates() {
 // Shelly report, and get a command each, with the templates that come with the server.
 func TestDevicesWithTemplatesWithMQTTjs(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	for _, version := range []int{4, 5} {
 		s := start(t, server.Config{})
 		s.useReadyTemplates()

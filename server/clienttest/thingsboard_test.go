@@ -11,6 +11,7 @@ import (
 // telemetry and attributes, asks for attributes, and heeds a shared attribute.
 func TestThingsBoardDeviceWithMQTTjs(t *testing.T) {
 	t.Parallel()
+	ready(t)
 	for _, version := range []int{4, 5} {
 		s := start(t, server.Config{})
 		s.desire("pump", `{"period":10}`)
