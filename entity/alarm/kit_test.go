@@ -33,6 +33,7 @@ type plant struct {
 	store *mortalStore
 	ended bool
 	steps steps
+	rare  bool // commit only what somebody waits for, and what is much
 }
 
 // mortalStore is a store that can die: from then on nothing becomes durable.
@@ -131,7 +132,11 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant 
 
 func (p *plant) config() Config {
 	quiet := slog.New(slog.DiscardHandler)
-	return Config{SaveEvery: 5 * time.Millisecond, Gather: time.Millisecond, RetryMin: time.Hour, RetryMax: time.Hour, Logger: quiet, now: p.clock.Load, steps: p.steps, retry: func(int) time.Duration { return time.Millisecond }}
+	save, gather := 5*time.Millisecond, time.Millisecond
+	if p.rare {
+		save, gather = time.Hour, time.Hour
+	}
+	return Config{SaveEvery: save, Gather: gather, RetryMin: time.Hour, RetryMax: time.Hour, Logger: quiet, now: p.clock.Load, steps: p.steps, retry: func(int) time.Duration { return time.Millisecond }}
 }
 
 // reopen stops the alarms alone while f runs.

@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/model"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 func TestLargeValuesLeaveAlarmsReadable(t *testing.T) {
@@ -329,9 +331,57 @@ func TestARuleThatTakesThePlaceOfAnotherMissesNothing(t *testing.T) {
 	if got := p.story("m8"); !strings.HasSuffix(got, "slow:-1/99-") {
 		t.Errorf("the alarms of m8 are %q", got)
 	}
-	if got := p.story("m7"); !strings.Contains(got, "hot:4/4-5") {
+	if got := p.story("m7"); !strings.HasPrefix(got, "hot:-1/-1-2 ") || !strings.HasSuffix(got, " hot:4/4-5") {
 		t.Errorf("the alarms of m7 are %q", got)
 	}
+}
+
+func TestStatesThatEndAfterACrashHaveNothingOfTheRuleInForce(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	ctx := t.Context()
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.at("m", -1, "t", 90)
+	p.sync()
+	p.clock.Store(start + 2000)
+	// States that have ended stay until all entities have been looked at.
+	p.rare = true
+	p.reopen(func() { // after a crash that came as soon as the rule was replaced
+		body, err := readItem(ctx, p.rt, ruleKind, "hot")
+		var x ruleJSON
+		if err == nil {
+			err = json.Unmarshal(body, &x)
+		}
+		x.Raise, x.Version, x.Updated, x.Effective, x.Sweep = "t > 85", x.Version+1, start+2000, start+2000, true
+		if err == nil {
+			body, err = json.Marshal(&x)
+		}
+		if err == nil {
+			err = p.rt.PutItems(ctx, []entity.Item{{Kind: ruleKind, Key: "hot", Body: body}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.at("m", 3, "t", 10)
+		p.at("m", 4, "t", 90)
+		p.at("m", 5, "t", 10)
+	})
+	for {
+		if r, err := p.Rule("hot"); err != nil {
+			t.Fatal(err)
+		} else if !r.Pending {
+			break
+		}
+		if err := pause.For(ctx, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.expect("m", "hot:-1/-1-2 hot:4/4-5")
+	if list := p.alarms("m"); len(list) != 2 || list[0].Cause != ByRule || list[1].Cause != ByCondition {
+		t.Errorf("%+v", list)
+	}
+	p.at("m", 6, "t", 90)
+	p.expect("m", "hot:-1/-1-2 hot:4/4-5 hot:6/6-")
 }
 
 func TestAStartWithoutRoomKnowsTheLastEvent(t *testing.T) {

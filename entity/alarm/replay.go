@@ -223,20 +223,25 @@ func (e *engine) replaySome(ctx context.Context, st *state, most int) (n int, do
 	return n, true, nil
 }
 
-// lastAlarm returns the last alarm of a rule and an entity that was raised before a time,
-// of those that were not withdrawn; nil for none.
+// lastAlarm returns the last alarm of a rule and an entity that was raised before a time, of those
+// that were not withdrawn and are of its conditions; nil for none.
 func (e *engine) lastAlarm(ctx context.Context, id string, r *rule, before int64) (*Alarm, error) {
 	pair := part(id, r.Name)
-	list, err := e.ledger.alarmTimes(ctx, pair, pair, timeKey(id, r.Name, before, ""), 1, true)
-	if err != nil || len(list) == 0 {
-		return nil, err
+	for to := timeKey(id, r.Name, before, ""); ; {
+		list, err := e.ledger.alarmTimes(ctx, pair, pair, to, 1, true)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		a, err := e.ledger.alarm(ctx, string(list[0].Body))
+		if errors.Is(err, ErrNotFound) {
+			e.unreadable(ctx, err)
+			return nil, nil
+		}
+		if err != nil || a.Cause != ByRule { // that was of other conditions
+			return a, err
+		}
+		to = list[0].Key
 	}
-	a, err := e.ledger.alarm(ctx, string(list[0].Body))
-	if errors.Is(err, ErrNotFound) {
-		e.unreadable(ctx, err)
-		return nil, nil
-	}
-	return a, err
 }
 
 // startReplay begins to go through what is late for a state.
@@ -499,6 +504,9 @@ func (p *replay) readRecords(ctx context.Context, ts int64) error {
 			}
 			if err != nil {
 				return err
+			}
+			if a.Cause == ByRule { // it was of other conditions
+				continue
 			}
 			p.records = append(p.records, a)
 			p.noteForced(a)

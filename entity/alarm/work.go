@@ -262,8 +262,15 @@ func (e *engine) each(ctx context.Context, kind string, f func(*entity.Item) err
 	}
 }
 
-// loadStates reads the states. Those of rules that have changed or are gone end.
+// loadStates reads the states. Those of rules that have changed or are gone end. A rule that has
+// changed is two rules then, as when it changes while the engine runs: a state that ends is not
+// taken for one of the rule in force.
 func (e *engine) loadStates(ctx context.Context) error {
+	type conditions struct {
+		name      string
+		effective int64
+	}
+	former := make(map[conditions]*rule)
 	return e.each(ctx, stateKind, func(it *entity.Item) error {
 		id, name, _ := strings.Cut(strings.TrimSuffix(it.Key, "\x00"), "\x00")
 		var x stateJSON
@@ -274,6 +281,15 @@ func (e *engine) loadStates(ctx context.Context) error {
 		r := e.rules[name]
 		if r == nil { // it cannot be read: its alarms stay
 			return nil
+		}
+		if x.Effective != r.Effective {
+			was := conditions{name, x.Effective}
+			if former[was] == nil {
+				old := *r
+				old.Effective, old.removed = x.Effective, true
+				former[was] = &old
+			}
+			r = former[was]
 		}
 		s := e.cache.find(id)
 		if s == nil {
@@ -288,7 +304,7 @@ func (e *engine) loadStates(ctx context.Context) error {
 		if !r.live {
 			s.turned = max(s.turned, st.at, st.since)
 		}
-		if r.removed || x.Effective != r.Effective {
+		if r.removed {
 			st.ending = true
 			e.ending = append(e.ending, st)
 			return nil
