@@ -26,14 +26,16 @@ type witnessed struct {
 	*cluster.Node
 	k      *actortest.Kit
 	engine *memory.Engine
+	joined chan struct{} // closed once Node is set
 }
 
 func newWitnessed(k *actortest.Kit, witnesses map[string]func(ctx *actor.Context[any], n *witnessed) error) *witnessed {
-	n := &witnessed{k: k, engine: new(memory.Engine)}
+	n := &witnessed{k: k, engine: new(memory.Engine), joined: make(chan struct{})}
 	n.put("ended", cluster.Record{Join: 1, State: cluster.StateUp, Addr: "somewhere"})
 	for name, see := range witnesses {
 		router := actor.SpawnFunc(k.System(), name, func(ctx *actor.Context[any], m any) error {
 			if m, ok := m.(cluster.Probe); ok {
+				<-n.joined
 				answer := actor.Promise(ctx, m)
 				if err := see(ctx, n); err != nil {
 					answer.Reject(err)
@@ -51,6 +53,7 @@ func newWitnessed(k *actortest.Kit, witnesses map[string]func(ctx *actor.Context
 	if n.Node, err = cluster.Join(k.System(), cfg); err != nil {
 		k.T().Fatal(err)
 	}
+	close(n.joined)
 	return n
 }
 

@@ -357,7 +357,11 @@ func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 		if f.feed != nil {
 			f.place = p
 			f.moved = true
-			return f.commit() // the follower ends after that
+			if err := f.commit(); err != nil { // the follower ends after that
+				return err
+			}
+			b.publish(f.place)
+			return nil
 		}
 		if err := b.store(ctx, &p); err != nil {
 			return err
