@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/remote"
 )
 
@@ -50,12 +51,8 @@ func (tcpLinks) Refuses(ctx context.Context, r record, _ string) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofLimit)
 	defer cancel()
 	for i := range proofDials {
-		if i > 0 {
-			select {
-			case <-ctx.Done():
-				return false
-			case <-time.After(proofPause):
-			}
+		if i > 0 && pause.For(ctx, proofPause) != nil {
+			return false
 		}
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", r.Addr)

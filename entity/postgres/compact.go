@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 	"github.com/greenroom-go/greenroom/entity/internal/sealed"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -56,7 +57,7 @@ func (s *Store) join(ctx context.Context) error {
 			return err
 		}
 		at = next
-		if err := s.makeWay(ctx, time.Since(began)); err != nil {
+		if err := pause.For(ctx, time.Since(began)); err != nil { // the commits have their share of the server, too
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/sealed"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -212,7 +213,7 @@ func (s *Store) sealSpan(ctx context.Context, p *pass) error {
 			if err != nil {
 				return fmt.Errorf("seal: %w", err)
 			}
-			if err := s.makeWay(ctx, took); err != nil {
+			if err := pause.For(ctx, took); err != nil { // the server has to do the commits as well
 				return err
 			}
 		}
@@ -227,19 +228,6 @@ func (s *Store) sealSpan(ctx context.Context, p *pass) error {
 		errs = append(errs, f)
 	}
 	return errors.Join(errs...)
-}
-
-// makeWay leaves commits as much time between two slices as the first took: the server has to do
-// both.
-func (s *Store) makeWay(ctx context.Context, took time.Duration) error {
-	pause := time.NewTimer(took)
-	defer pause.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-pause.C:
-		return nil
-	}
 }
 
 // nextSeries is one step along the index for each series of a partition after one, and one more for

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
@@ -78,9 +79,7 @@ func readUsage(ctx context.Context, tx pgx.Tx, u *entity.Usage) (err error) {
 	if u.Keys, err = parts(ctx, tx, "SELECT k.name", "JOIN key k ON k.num = p.key GROUP BY k.name ORDER BY k.name"); err != nil {
 		return err
 	}
-	for _, k := range u.Keys {
-		u.Values, u.Sealed, u.SealedBytes = u.Values+k.Values, u.Sealed+k.Sealed, u.SealedBytes+k.SealedBytes
-	}
+	sealed.AddKeys(u)
 	u.Types, err = parts(ctx, tx, "SELECT coalesce(e.type, '')", "JOIN entity e ON e.num = p.entity GROUP BY e.type ORDER BY 1")
 	return err
 }

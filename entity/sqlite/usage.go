@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
+	"github.com/greenroom-go/greenroom/entity/internal/sealed"
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
@@ -79,9 +80,7 @@ func readUsage(ctx context.Context, conn *sql.Conn, u *entity.Usage) (err error)
 	if u.Keys, err = parts(ctx, conn, "SELECT k.name", "JOIN key k ON k.num = p.key GROUP BY p.key ORDER BY k.name"); err != nil {
 		return err
 	}
-	for _, k := range u.Keys {
-		u.Values, u.Sealed, u.SealedBytes = u.Values+k.Values, u.Sealed+k.Sealed, u.SealedBytes+k.SealedBytes
-	}
+	sealed.AddKeys(u)
 	u.Types, err = parts(ctx, conn, "SELECT coalesce(e.type, '')", "JOIN entity e ON e.num = p.entity GROUP BY e.type ORDER BY 1")
 	return err
 }

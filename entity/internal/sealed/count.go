@@ -3,6 +3,8 @@ package sealed
 import (
 	"cmp"
 	"slices"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 // Counted is a series in one moment of a store.
@@ -110,4 +112,12 @@ func union(list [][2]int64) [][2]int64 {
 		}
 	}
 	return joined
+}
+
+// AddKeys adds the usage of each key to the totals of u. Its SealedBytes has the times that blocks
+// share already.
+func AddKeys(u *entity.Usage) {
+	for _, k := range u.Keys {
+		u.Values, u.Sealed, u.SealedBytes = u.Values+k.Values, u.Sealed+k.Sealed, u.SealedBytes+k.SealedBytes
+	}
 }
