@@ -45,8 +45,10 @@ func (p *peer) run() {
 	defer timer.Stop()
 	for {
 		next := p.s.Tick(time.Now())
-		state, err := p.s.State()
-		if l := p.link.Load(); l != nil && !p.s.Has(l.c) {
+		l := p.link.Load()
+		left := l != nil && !p.s.Has(l.c)
+		state, err := p.s.State() // after the look, so that it says why the session does not have the connection
+		if left {
 			l.leave(err)
 		}
 		if state == session.Lost {
@@ -236,12 +238,15 @@ func (p *peer) exchange(conn net.Conn, hello wire.Hello, frames *wire.Splitter) 
 
 // attach runs a connection of the session; first is what is written first. mu is held.
 func (p *peer) attach(conn net.Conn, c *session.Conn, frames *wire.Splitter, first []byte) {
-	l := &link{p: p, conn: conn, c: c, first: first, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	l := &link{p: p, conn: conn, c: c, first: first, wake: make(chan struct{}, 1), stop: make(chan struct{}), read: make(chan struct{})}
 	frames.Limit(p.t.frame)
 	p.link.Store(l)
 	l.goroutines.Go(func() {
-		defer l.end()
-		p.guard(func() { l.read(frames) })
+		defer close(l.read)
+		p.guard(func() { l.readAll(frames) })
+		if !l.givenUp() {
+			l.end()
+		}
 	})
 	l.goroutines.Go(l.write)
 	p.t.config.Log.Info("a node is connected", slog.String("node", p.s.Peer()), slog.Any("addr", conn.RemoteAddr()))
@@ -270,6 +275,7 @@ type link struct {
 	first      []byte        // what is written before the session's frames
 	wake       chan struct{} // there is something to write
 	stop       chan struct{} // closed by end
+	read       chan struct{} // closed when the reader has returned
 	once       sync.Once
 	goroutines sync.WaitGroup
 	buffers    net.Buffers // the writer's
@@ -283,8 +289,8 @@ func (l *link) end() {
 	})
 }
 
-// read gives what arrives to the session, until the connection or the session ends.
-func (l *link) read(frames *wire.Splitter) {
+// readAll gives what arrives to the session, until the connection or the session ends.
+func (l *link) readAll(frames *wire.Splitter) {
 	s := l.p.s
 	err := s.Receive(l.c, frames, time.Now())
 	for err == nil {
@@ -304,11 +310,12 @@ func (l *link) read(frames *wire.Splitter) {
 	if isViolation(err) {
 		refuse(l.conn, err) // the session is lost, so the writer writes nothing more
 	}
-	if _, why := s.State(); errors.Is(why, ErrDisconnected) && errors.Is(err, session.ErrStale) {
-		l.leave(why)
-		_, _ = io.Copy(io.Discard, l.conn) // closing it with something unread would take back what the writer says
-	}
-	l.end()
+}
+
+// givenUp reports whether this node has given its peer up. The writer then ends the connection.
+func (l *link) givenUp() bool {
+	_, why := l.p.s.State()
+	return errors.Is(why, ErrDisconnected)
 }
 
 func isViolation(err error) bool {
@@ -339,14 +346,33 @@ func (l *link) write() {
 	err := l.writeAll()
 	l.p.s.Break(l.c, err, time.Now())
 	_, why := l.p.s.State()
-	if errors.Is(why, ErrDisconnected) {
-		if errors.Is(err, session.ErrStale) {
-			refuse(l.conn, wire.Refuse(wire.CodeLostIncarnation, "this node has given the session up"))
-		}
+	switch {
+	case !errors.Is(why, ErrDisconnected):
+		l.leave(why)
+	case errors.Is(err, session.ErrStale):
+		l.part()
+	default:
 		l.end()
-		return
 	}
-	l.leave(why)
+}
+
+// part tells a node that it was given up, and ends the connection when the node has ended it or after a
+// moment; the session does not wait for that. To close a connection with something unread resets it, and
+// the node may then never read what it was told.
+func (l *link) part() {
+	refuse(l.conn, wire.Refuse(wire.CodeLostIncarnation, "this node has given the session up"))
+	_ = l.conn.SetReadDeadline(time.Unix(1, 0)) // the reader returns
+	t := l.p.t
+	t.tasks.Go(func() {
+		defer l.end()
+		defer context.AfterFunc(t.ctx, l.end)()
+		<-l.read
+		if half, ok := l.conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+		_ = l.conn.SetReadDeadline(time.Now().Add(farewell))
+		_, _ = io.Copy(io.Discard, l.conn)
+	})
 }
 
 func (l *link) writeAll() error {
