@@ -7,8 +7,13 @@
 // without the race detector, each by a `go test` of its own, and all of them are counted
 // together.
 //
-// It exits with the status of `go test`, and with 1 when that was 0 although
-// nothing was tested or something failed.
+// Where no more than three tests failed, each by its own verdict, they are repeated, each alone. One that
+// passes five times is called unstable at the end and counted as passed: what fails only beside others is to
+// be mended, but says nothing of the change that is tested. A data race, a panic or a test that does not
+// return is never repeated.
+//
+// It exits with the status of `go test`, with 0 where all that failed is unstable, and with 1 when that was 0
+// although nothing was tested or something failed.
 package main
 
 import (
@@ -58,6 +63,10 @@ func testAll(interrupted context.Context, runs [][]string, stdout, stderr io.Wri
 	}
 	others.Wait()
 	status = max(status, slices.Max(statuses))
+	report.end()
+	if status == 1 && report.again(interrupted, runs, stderr) {
+		status = 0
+	}
 	report.close(time.Since(began))
 
 	switch {
@@ -97,7 +106,7 @@ func test(r *report, args []string, stderr io.Writer) int {
 	r.took(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime())
 	if readErr != nil {
 		fmt.Fprintf(stderr, "testrun: reading the output of go test: %v\n", readErr)
-		return 1
+		return 2
 	}
 	return status
 }

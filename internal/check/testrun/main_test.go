@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,6 +144,75 @@ func TestCountsAPackageThatDoesNotBuildAndShowsTheCompiler(t *testing.T) {
 	}
 	wantOutput(t, out, "undefined: undefinedName", "example.test/m/a (does not build: ")
 	wantLastLine(t, out, "1 passed, 1 failed, 0 skipped")
+}
+
+// TestATestThatFailsOnceIsUnstable has tests that fail in the run that leaves a file behind, and pass after it.
+func TestATestThatFailsOnceIsUnstable(t *testing.T) {
+	once := `package %s
+import ("fmt"; "os"; "testing")
+func TestGood(t *testing.T) {}
+func first(t *testing.T) bool {
+	_, err := os.Stat("ran")
+	os.WriteFile("ran", nil, 0o644)
+	return err != nil
+}
+func TestOnce(t *testing.T) {
+	t.Run("sub", func(t *testing.T) { if first(t) { %s } })
+}
+var _ = fmt.Sprint
+`
+	for name, c := range map[string]struct {
+		how, last string
+		status    int
+		want      string
+	}{
+		"by its own verdict": {`t.Error("this time")`, "2 passed, 0 failed, 0 skipped", 0, "1 UNSTABLE: failed beside other tests and passed 5 times alone"},
+		"by a panic":         {`panic("this time")`, "1 passed, 1 failed, 0 skipped", 1, "1 FAILED:"},
+		"by a data race":     {`fmt.Println("WARNING: DATA RACE: this time"); t.Error("race detected during execution of test")`, "1 passed, 1 failed, 0 skipped", 1, "1 FAILED:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, out := runIn(t, map[string]string{"a/a_test.go": fmt.Sprintf(once, "a", c.how)})
+			if status != c.status {
+				t.Errorf("status is %d, want %d", status, c.status)
+			}
+			wantOutput(t, out, "this time", c.want, "example.test/m/a TestOnce/sub")
+			wantLastLine(t, out, c.last)
+		})
+	}
+}
+
+func TestATestThatFailsAgainHasFailed(t *testing.T) {
+	status, out := runIn(t, map[string]string{"a/a_test.go": `package a
+import ("os"; "testing")
+func TestGood(t *testing.T) {}
+func TestThrice(t *testing.T) {
+	ran, _ := os.ReadFile("ran")
+	os.WriteFile("ran", append(ran, '.'), 0o644)
+	if n := len(ran); n == 0 || n == 3 { t.Error("after", n) }
+}
+`})
+	if status != 1 {
+		t.Errorf("status is %d, want 1", status)
+	}
+	wantOutput(t, out, "again, alone, 5 times: example.test/m/a TestThrice", "1 FAILED:")
+	wantLastLine(t, out, "1 passed, 1 failed, 0 skipped")
+}
+
+func TestManyThatFailAreNotRepeated(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`package a
+import ("os"; "testing")
+var fails = func() bool { _, err := os.Stat("ran"); return err != nil }()
+`)
+	for i := range maxAgain + 1 {
+		fmt.Fprintf(&text, `func Test%d(t *testing.T) { os.WriteFile("ran", nil, 0o644); if fails { t.Error() } }
+`, i)
+	}
+	status, out := runIn(t, map[string]string{"a/a_test.go": text.String()})
+	if status != 1 || strings.Contains(out, "again") {
+		t.Errorf("status %d, want 1:\n%s", status, out)
+	}
+	wantLastLine(t, out, fmt.Sprintf("0 passed, %d failed, 0 skipped", maxAgain+1))
 }
 
 func TestFailsWhenNoTestRan(t *testing.T) {

@@ -30,8 +30,24 @@ type report struct {
 	packages map[string]*packageRun
 
 	passed, failed, skipped int
-	failures, skips         []string // one line each, for the end
+	failures, unstable      []failure
+	broken                  bool     // by a data race or a panic, whichever test it was in
+	skips                   []string // one line each, for the end
 	processor               time.Duration
+}
+
+// failure is a test that failed, or a package that did not by one of its tests.
+type failure struct {
+	pkg, test string // test is empty where none is to blame
+	note      string // how it failed where that was not by its own verdict
+}
+
+// String returns the failure's line.
+func (f failure) String() string {
+	if f.test == "" {
+		return f.pkg + f.note
+	}
+	return f.pkg + " " + f.test + f.note
 }
 
 // packageRun is what is known of a package whose test has not ended.
@@ -140,16 +156,26 @@ func (r *report) testEvent(p *packageRun, e event) {
 func (r *report) fail(p *packageRun, pkg, test, note string) {
 	t := p.tests[test]
 	t.ended = true
-	fmt.Fprintf(r.out, "--- %s %s%s\n%s", pkg, test, note, t.output.String())
+	output := t.output.String()
+	r.broken = r.broken || broken(output)
+	fmt.Fprintf(r.out, "--- %s %s%s\n%s", pkg, test, note, output)
 	t.output.Reset()
 	if t.subtestFailed {
 		return
 	}
 	p.failed++
-	r.failures = append(r.failures, pkg+" "+test+note)
+	r.failures = append(r.failures, failure{pkg, test, note})
 	for _, parent := range p.parents(test) {
 		parent.subtestFailed = true
 	}
+}
+
+// broken reports whether the output of what failed tells of a data race or a panic. After a panic the package's other
+// tests have not run.
+func broken(output string) bool {
+	return slices.ContainsFunc([]string{"DATA RACE", "race detected", "panic: ", "fatal error: "}, func(sign string) bool {
+		return strings.Contains(output, sign)
+	})
 }
 
 // parents returns the tests that the named test is a subtest of. The name of a
@@ -191,6 +217,7 @@ func (r *report) failPackage(p *packageRun, e event) {
 	for _, name := range p.unfinished() {
 		r.fail(p, e.Package, name, " (did not finish)")
 	}
+	r.broken = r.broken || broken(p.output.String())
 	fmt.Fprint(r.out, p.output.String())
 	if p.failed > 0 {
 		return
@@ -200,7 +227,7 @@ func (r *report) failPackage(p *packageRun, e event) {
 		note = " (does not build: " + e.FailedBuild + ")"
 	}
 	p.failed++
-	r.failures = append(r.failures, e.Package+note)
+	r.failures = append(r.failures, failure{pkg: e.Package, note: note})
 }
 
 // unfinished returns the tests without a verdict, subtests before their
@@ -225,22 +252,38 @@ func (r *report) endPackage(p *packageRun, e event, word string) {
 	delete(r.packages, e.Package)
 }
 
-// close ends the packages that go test has not ended (it was interrupted or
-// killed), and prints the summary. Its last line stands alone, and always
-// names all three counts, so that a program can read it.
-func (r *report) close(took time.Duration) {
+// end ends the packages that go test has not ended: it was interrupted or killed.
+func (r *report) end() {
 	for pkg, p := range r.packages {
 		r.packageEvent(p, event{Action: "fail", Package: pkg})
 	}
+}
+
+// close ends the packages and prints the summary. Its last line stands alone, and always
+// names all three counts, so that a program can read it.
+func (r *report) close(took time.Duration) {
+	r.end()
 	if len(r.skips) > 0 {
 		fmt.Fprintf(r.out, "\n%d SKIPPED:\n", len(r.skips))
 		printSorted(r.out, r.skips)
 	}
+	if len(r.unstable) > 0 {
+		fmt.Fprintf(r.out, "\n%d UNSTABLE: failed beside other tests and passed %d times alone. Each is a defect, of the test or of what it tests:\n", len(r.unstable), repeats)
+		printSorted(r.out, lines(r.unstable))
+	}
 	if len(r.failures) > 0 {
 		fmt.Fprintf(r.out, "\n%d FAILED:\n", len(r.failures))
-		printSorted(r.out, r.failures)
+		printSorted(r.out, lines(r.failures))
 	}
 	fmt.Fprintf(r.out, "\ntook %s, %s of processor time\n\n%s\n", took.Round(time.Second), r.processor.Round(time.Second), counts(r.passed, r.failed, r.skipped))
+}
+
+func lines(failures []failure) []string {
+	all := make([]string, len(failures))
+	for i, f := range failures {
+		all[i] = f.String()
+	}
+	return all
 }
 
 func printSorted(out io.Writer, lines []string) {
