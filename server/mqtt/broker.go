@@ -54,6 +54,8 @@ const (
 type Ingester interface {
 	layout.Runtime
 	Follow(ctx context.Context, q entity.ChangesQuery) (*entity.Follower, error)
+	// Scan calls f with all entities that q selects, until it returns false.
+	Scan(ctx context.Context, q entity.ListQuery, f func(entity.View) bool) error
 	Answer(ctx context.Context, id string, a entity.CommandAnswer) error
 	// Seen and SeenLast record that a device has sent something, and Connect and ConnectVia that it
 	// has a connection, until end is called.

@@ -27,9 +27,11 @@ type Keeper interface {
 	PutItems(ctx context.Context, items []entity.Item) error
 }
 
-// savedRecord is a record of the stream. Exactly one of its fields is set.
+// savedRecord is a record of the stream. Exactly one of its fields is set, except that
+// At comes with Place.
 type savedRecord struct {
 	Place    string        `json:"place,omitempty"` // of the shadow
+	At       int64         `json:"at,omitempty"`    // of the shadow, beside Place
 	Session  *savedSession `json:"session,omitempty"`
 	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the preceding session
 	Retained *savedMessage `json:"retained,omitempty"`
@@ -163,7 +165,7 @@ func (h *hook) OnPacketProcessed(cl *mochi.Client, _ packets.Packet, _ error) {
 
 func (b *Broker) save(to *json.Encoder) error {
 	if place := b.shadow.place; place != "" {
-		if err := to.Encode(savedRecord{Place: place}); err != nil {
+		if err := to.Encode(savedRecord{Place: place, At: b.shadow.at}); err != nil {
 			return err
 		}
 	}
@@ -312,7 +314,7 @@ func (b *Broker) takeUpRecords(from *json.Decoder) error {
 		case err != nil:
 			return err
 		case r.Place != "":
-			b.shadow.place = r.Place
+			b.shadow.place, b.shadow.at = r.Place, r.At
 		case r.Retained != nil:
 			b.retain(r.Retained.packet())
 		case r.Will != nil:

@@ -26,7 +26,10 @@ type shadow struct {
 	wanted chan struct{} // closed by the first subscription that may need documents or computed values
 	once   sync.Once
 	wg     sync.WaitGroup
-	place  string // where to continue, "" for now; owned by the following goroutine between start and wait
+
+	// Owned by the following goroutine between start and wait.
+	place string // where to continue, "" for now
+	at    int64  // when the last change before that was committed, in milliseconds since the epoch
 }
 
 func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
@@ -89,9 +92,12 @@ func (s *shadow) follow(ctx context.Context) {
 		return
 	}
 	query := entity.ChangesQuery{Cursor: s.place, Edits: true, Computed: true, Commands: true, Presence: true}
+	if s.place == "" {
+		s.at = time.Now().UnixMilli()
+	}
 	changes, err := s.broker.runtime.Follow(ctx, query)
-	if err != nil && s.place != "" { // it was too long ago
-		s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes, or computed values, since the last run were missed; subscribers get the next ones", slog.Any("error", err))
+	missed := err != nil && s.place != "" // it was too long ago, or in another store
+	if missed {
 		query.Cursor = ""
 		changes, err = s.broker.runtime.Follow(ctx, query)
 	}
@@ -103,8 +109,14 @@ func (s *shadow) follow(ctx context.Context) {
 		changes.Close()
 	}()
 	telling := context.WithoutCancel(ctx) // publish whatever Next has returned
+	if missed {
+		s.missed(ctx)
+	}
 	for {
 		c, err := changes.Next(ctx)
+		if err == nil {
+			s.at = c.Committed
+		}
 		switch {
 		case err == nil && c.Command != nil:
 			s.commanded(&c)
@@ -118,7 +130,7 @@ func (s *shadow) follow(ctx context.Context) {
 			return
 		case errors.Is(err, entity.ErrLagged):
 		case errors.Is(err, entity.ErrCursorExpired):
-			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "changes of desired attributes, or computed values, were missed; subscribers get the next ones")
+			s.missed(ctx)
 		default:
 			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: cannot read the changes; trying again", slog.Any("error", err))
 		}
