@@ -31,6 +31,11 @@ func (n *Node) KeepBusy(d time.Duration) {
 	n.keeper.Tell(context.Background(), func(ctx *actor.Context[step], _ *keeper) { _ = ctx.Sleep(d) })
 }
 
+// BreakRouter has the router of the node panic.
+func (n *Node) BreakRouter() {
+	n.tell(func(*actor.Context[any], *router) { panic("planted") })
+}
+
 // HideRouter has the node not find its router, or find it again.
 func (n *Node) HideRouter(is bool) { n.closed.Store(is) }
 

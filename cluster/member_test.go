@@ -223,6 +223,31 @@ func TestAMemberWhoseProcessHasEndedIsReplaced(t *testing.T) {
 	})
 }
 
+// TestAMemberWhoseRouterFailsEnds has the router panic: with it goes what waited, and where messages go. The
+// member must not keep a lease with which it would only drop them.
+func TestAMemberWhoseRouterFailsEnds(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		engine := new(memory.Engine)
+		a := join(k, engine, "a", 4)
+		k.Advance(10 * time.Second)
+		b := join(k, engine, "b", 4)
+		k.Advance(30 * time.Second)
+		a.expectHeld(t, 2)
+		a.BreakRouter()
+		k.Settle()
+		var why *actor.PanicError
+		if a.Valid() || !errors.As(a.Err(), &why) {
+			t.Fatalf("valid: %v, and it has ended with %v", a.Valid(), a.Err())
+		}
+		a.expectHeld(t, 0)
+		if err := a.Leave(k.Context()); !errors.As(err, &why) {
+			t.Errorf("leave: %v", err)
+		}
+		k.Advance(30 * time.Second)
+		b.expectHeld(t, 4)
+	})
+}
+
 func TestConfigsThatCannotBe(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		engine := new(memory.Engine)

@@ -169,8 +169,10 @@ func Join(sys *actor.System, cfg Config) (*Node, error) {
 		}
 	}
 	n.until.Store(-1)
-	// It is not restarted: what it held it must drop, and its lease has a number of its own.
-	n.keeper, err = actor.TrySpawn(sys, "cluster", func() *keeper { return newKeeper(n) }, actor.Temporary)
+	// It is not restarted: what it held it must drop, and its lease has a number of its own. It fails with its
+	// router: what that has lost nobody knows.
+	escalate := actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))
+	n.keeper, err = actor.TrySpawn(sys, "cluster", func() *keeper { return newKeeper(n) }, actor.Temporary, escalate)
 	if err != nil {
 		return nil, fmt.Errorf("join a cluster: %w", err)
 	}
@@ -202,11 +204,12 @@ func (n *Node) Name() string { return n.sys.Name() }
 // node that is alone needs none.
 func (n *Node) Valid() bool { return n.alone || int64(n.cfg.rules.clock()) < n.until.Load() }
 
-// Done is closed when the member has left, was declared dead or has ended with its system.
+// Done is closed when the member has left, was declared dead, has failed or has ended with its system.
 func (n *Node) Done() <-chan struct{} { return n.over }
 
 // Err returns nil until Done is closed, and then why: nil for a member that has left,
-// [ErrDeclaredDead], or [actor.ErrStopped].
+// [ErrDeclaredDead], [actor.ErrStopped], or the failure of one of its own actors or of a [Holder]. After a
+// failure the others wait for the end of the lease, or of the process.
 func (n *Node) Err() error {
 	select {
 	case <-n.over:

@@ -331,7 +331,8 @@ func (n *Node) answersPass() bool {
 	return false
 }
 
-// startRouter starts the router of a node, if it has none. It is the same one after a failure.
+// startRouter starts the router of a node, if it has none. That of a node that is alone is the same one after
+// a failure; another one takes its node with it.
 func (n *Node) startRouter(parent actor.Spawner, name string) (actor.PID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
