@@ -112,10 +112,10 @@ func (c *Console) CompleteAddress(args []string) []string {
 	return list
 }
 
-var actorColumns = []string{"path", "type", "state", "mailbox", "handled", "restarts", "children"}
+var actorColumns = []string{"path", "type", "state", "activity", "mailbox", "handled", "restarts", "children"}
 
 func (t *Table) addActor(i *inspect.Actor) {
-	t.Add(i.Path, i.Type, i.State, i.Mailbox, i.Handled, i.Restarts, i.Children)
+	t.Add(i.Path, i.Type, i.State, i.Activity, i.Mailbox, i.Handled, i.Restarts, i.Children)
 }
 
 func (c *Console) list(path string) (any, error) {

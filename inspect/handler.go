@@ -311,10 +311,10 @@ func indented(view json.RawMessage) string {
 
 // shortDuration has about three digits.
 func shortDuration(d time.Duration) string {
-	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond} {
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second, time.Millisecond, time.Microsecond} {
 		if d >= 10*unit {
 			return d.Round(unit).String()
 		}
 	}
-	return d.Round(10 * time.Microsecond).String()
+	return d.Round(10 * time.Nanosecond).String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -229,6 +230,53 @@ func TestThePagesShowWhereTheTimeGoesAndWhatAnActorHandles(t *testing.T) {
 		if status, body := o.get(path, "text/html"); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
+	}
+}
+
+// A clerk that waits with its stack set aside is not idle, one that has got nothing has no mailbox.
+func TestThePagesShowWhatActorsDo(t *testing.T) {
+	t.Parallel()
+	o := open(t, Config{})
+	fresh, _ := o.clerk("fresh")
+	busy, c := o.clerk("busy")
+	asked := make(chan struct{})
+	silent := actor.SpawnFunc(o.sys, "silent", func(ctx *actor.Context[question], _ question) error {
+		close(asked)
+		<-ctx.Done()
+		return nil
+	})
+	defer silent.Kill()
+	asker := actor.SpawnFunc(o.sys, "asker", func(ctx *actor.Context[int], _ int) error {
+		_, err := actor.Ask(ctx, silent, question{})
+		return err
+	})
+	asker.Tell(t.Context(), 1)
+	busy.Tell(t.Context(), "wait")
+	<-c.entered
+	defer close(c.leave)
+	<-asked
+
+	var tree ActorTree
+	o.json("", &tree)
+	got := make(map[string]string)
+	for i := range tree.Children {
+		a := &tree.Children[i]
+		got[a.Path] = fmt.Sprint(a.Activity, " ", a.Attached)
+	}
+	for path, want := range map[string]string{"/fresh": "idle false", "/busy": "running true", "/asker": "waiting true", "/silent": "running true"} {
+		if got[path] != want {
+			t.Errorf("%s is %q, want %q", path, got[path], want)
+		}
+	}
+	o.has("", "<td>waiting</td>", "<td>running</td>", "<td>idle, detached</td>")
+	o.has("actor?pid="+url.QueryEscape(fresh.PID().String()), "<dt>Activity</dt><dd>idle, detached</dd>")
+}
+
+// The methods of an error are foreign code.
+func TestARecordedErrorWithoutATextIsNamed(t *testing.T) {
+	t.Parallel()
+	if h := newHandled(&actor.Handled{Err: loudError{}}); !strings.Contains(h.Error, "inspect.loudError, whose methods panic") {
+		t.Errorf("it is shown as %q", h.Error)
 	}
 }
 

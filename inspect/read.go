@@ -27,6 +27,12 @@ type Actor struct {
 	// The Go type of its messages.
 	Type  string `json:"type" example:"entity.message"`
 	State string `json:"state" example:"running"`
+	// idle, runnable (it waits for a worker), running, or waiting: a handler waits for an answer, for
+	// example.
+	Activity string `json:"activity" example:"idle"`
+	// It has a mailbox. An actor that has been idle for a while has given it back, until its next
+	// message.
+	Attached bool `json:"attached" example:"true"`
 	// The messages that wait.
 	Mailbox  int    `json:"mailbox"`
 	Handled  uint64 `json:"handled" example:"42"`
@@ -38,7 +44,7 @@ type Actor struct {
 
 func newActor(i *actor.Info) Actor {
 	return Actor{
-		Path: i.Path, PID: i.PID, Type: i.Type, State: i.State,
+		Path: i.Path, PID: i.PID, Type: i.Type, State: i.State, Activity: i.Activity, Attached: i.Attached,
 		Mailbox: i.Mailbox, Handled: i.Handled, Restarts: i.Restarts, Children: i.Children, Bulkhead: i.Bulkhead,
 	}
 }

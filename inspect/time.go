@@ -116,15 +116,21 @@ func (in *inspector) record(r *http.Request) (any, error) {
 	}
 	p := recordPage{PID: pid, For: inMS(time.Since(began)), Handled: make([]Handled, len(list))}
 	for i := range list {
-		h := &list[i]
-		p.Handled[i] = Handled{
-			Time: h.Time.UnixMilli(), Took: inMS(h.Took), From: h.From, Type: h.Type, Origin: h.Origin, Header: h.Header, Request: h.Request,
-		}
-		if h.Err != nil {
-			p.Handled[i].Error = text.Shorten(h.Err.Error(), maxProblem)
-		}
+		p.Handled[i] = newHandled(&list[i])
 	}
 	return p, nil
+}
+
+func newHandled(h *actor.Handled) Handled {
+	shown := Handled{
+		Time: h.Time.UnixMilli(), Took: inMS(h.Took), From: h.From, Type: h.Type, Origin: h.Origin, Header: h.Header, Request: h.Request,
+	}
+	if h.Err != nil {
+		var f Failure
+		f.describe(h.Err)
+		shown.Error = text.Shorten(f.Error, maxProblem)
+	}
+	return shown
 }
 
 // watchFor returns a context that lasts as long as the request says in its parameter "for".

@@ -205,3 +205,38 @@ func TestDeadLetterFromOutsideHasNoSender(t *testing.T) {
 	letter := info.DeadLetters.Recent[0]
 	same(t, "the letter", []any{letter["from"], letter["to"]}, []any{"", ref.PID()})
 }
+
+func TestThePagesOfInspectAreForThoseWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	for name, want := range map[string]int{"nobody": 401, "guest": 403, "viewer": 200, "admin": 200} {
+		if resp, text := s.as(tokens[name]).do("GET", "/inspect/", ""); resp.StatusCode != want || want == 200 != strings.Contains(text, "/entities") {
+			t.Errorf("%s: %s %.200s", name, resp.Status, text)
+		}
+	}
+	if resp := s.browser(tokens["viewer"])("GET", "/inspect/assets/inspect.css", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("the style sheet in a session: %s", resp.Status)
+	}
+	ref, _ := spawnClerk(t, s, "clerk", nil)
+	ref.Tell(t.Context(), "nothing")
+	pid := url.QueryEscape(ref.PID().String())
+	for path, want := range map[string]string{
+		"profile?for=0.01": "Where the time goes", "record?for=0.01&pid=" + pid: "handled in", "top?by=handled": "/clerk",
+		"actor?pid=" + pid: "<dt>Activity</dt><dd>", "?path=/clerk": "<h1>/clerk</h1>", "waits": "waits for whom", "failures": "failures",
+	} {
+		if resp, text := s.do("GET", "/inspect/"+path, "", "Accept", "text/html"); resp.StatusCode != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %s, without %q: %.200s", path, resp.Status, want, text)
+		}
+	}
+	if resp, text := s.do("GET", "/inspect/top?bye=handled", ""); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a parameter that no page has: %s %s", resp.Status, text)
+	}
+	for _, order := range []string{"stop", "kill"} {
+		if resp, _ := s.do("POST", "/inspect/"+order, "pid="+pid, "Content-Type", "application/x-www-form-urlencoded"); resp.StatusCode < 400 {
+			t.Errorf("%s by the pages: %s", order, resp.Status)
+		}
+	}
+	if _, err := s.system.Inspect("/clerk", 0); err != nil {
+		t.Errorf("after the orders that were refused: %v", err)
+	}
+}

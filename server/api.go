@@ -81,6 +81,7 @@ func (s *Server) handler() (http.Handler, error) {
 		mux.HandleFunc("GET "+oidcPath, s.oidc.begin)
 		mux.HandleFunc("GET "+oidcCallback, s.oidc.finish)
 	}
+	mux.Handle("GET "+pagesPath+"/", s.pages())
 	mux.Handle("/mqtt", s.broker)
 	mux.Handle("/", dashboard)
 	return s.proxies.wrap(guard(mux, s.isOwnName)), nil

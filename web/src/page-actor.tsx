@@ -58,6 +58,10 @@ function Doing({ detail }: { detail: ActorDetail }) {
         <span class={detail.busy ? "panel-range busy" : "panel-range"}>{detail.busy ? "busy: did not answer within 100 ms" : "answers"}</span>
       </header>
       <dl class="rows">
+        <Fact name="Activity">
+          {detail.actor.activity}
+          {!detail.actor.attached && ", detached: idle for so long that it gave its mailbox back"}
+        </Fact>
         <Fact name={detail.busy ? "Handles" : "Handled last"}>{detail.current ? <code>{detail.current}</code> : "nothing"}</Fact>
         {detail.sender && (
           <Fact name="Sent by">
@@ -70,6 +74,9 @@ function Doing({ detail }: { detail: ActorDetail }) {
           </Fact>
         )}
       </dl>
+      <a class="panel-more" href={`inspect/record?pid=${encodeURIComponent(detail.actor.pid)}`}>
+        Record what it handles in two seconds
+      </a>
     </section>
   );
 }

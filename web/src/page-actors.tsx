@@ -100,7 +100,7 @@ function ActorRow({ row, onToggle, onKey, first }: { row: TreeRow; onToggle: () 
         {info.type}
       </td>
       <td role="gridcell" class="cell-state">
-        <span class={`state ${running}`}>{info.state}</span>
+        <span class={`state ${running}`}>{running === "running" ? info.activity : info.state}</span>
       </td>
       <td role="gridcell" class={info.mailbox >= 100 ? "number deep" : "number"}>
         {formatCount(info.mailbox)}
@@ -273,6 +273,12 @@ export function ActorsPage({ route }: { route: ActorsRoute }) {
               placeholder="Search actors"
               onSearch={(search) => navigate({ ...route, search }, true)}
             />
+            <nav class="links" aria-label="More about the actors">
+              <a href="inspect/profile">Where the time goes</a>
+              <a href="inspect/top">Top</a>
+              <a href="inspect/waits">Who waits</a>
+              <a href="inspect/failures">Failures</a>
+            </nav>
           </div>
           {view.error.value !== "" && <p class="problem">{view.error.value}</p>}
           <Tree view={view} />

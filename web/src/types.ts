@@ -4,6 +4,10 @@ import type { Json } from "./json";
 
 /** One actor. */
 export interface Actor {
+  /** idle, runnable (it waits for a worker), running, or waiting: a handler waits for an answer, for example. */
+  activity: string;
+  /** It has a mailbox. An actor that has been idle for a while has given it back, until its next message. */
+  attached: boolean;
   /** The bulkhead that it runs in; absent for the system's own workers. */
   bulkhead?: string;
   children: number;

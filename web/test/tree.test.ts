@@ -5,7 +5,7 @@ import { type ActorTree, merge, nameOf, remove, unloaded, visibleRows } from "..
 import type { Actor } from "../src/types";
 
 function actor(path: string, more: Partial<Actor> = {}): Actor {
-  return { path, pid: `${path}#1`, type: "t", state: "idle", mailbox: 0, handled: 0, restarts: 0, children: 0, ...more };
+  return { path, pid: `${path}#1`, type: "t", state: "running", activity: "idle", attached: true, mailbox: 0, handled: 0, restarts: 0, children: 0, ...more };
 }
 
 function grown(): ActorTree {
