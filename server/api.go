@@ -141,7 +141,12 @@ func (s *Server) serve(o *operation) http.Handler {
 		admitted, release, err := s.gate.admit(r, o)
 		if err == nil {
 			defer release()
-			if err = o.serve(rec, admitted); err == nil {
+			var leave func()
+			if leave, err = s.makeRoom(rec, admitted, o); err == nil {
+				defer leave()
+				err = o.serve(rec, admitted)
+			}
+			if err == nil {
 				s.heard(o, admitted)
 			}
 		} else if o.failed != nil && errors.Is(err, access.ErrForbidden) {

@@ -12,8 +12,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // Media types of bodies.
@@ -27,6 +29,47 @@ const (
 	mediaText       = "text/plain"
 	mediaEvents     = "text/event-stream"
 )
+
+const (
+	// maxBodies bounds the bodies that are being received or handled.
+	maxBodies = 64 << 20
+	// smallBody is the size up to which a body needs no room.
+	smallBody = 16 << 10
+)
+
+// makeRoom waits until there is room for the body of a request. The caller must call leave at the end
+// of the request.
+func (s *Server) makeRoom(w http.ResponseWriter, r *http.Request, o *operation) (leave func(), err error) {
+	size := r.ContentLength
+	if size < 0 || size > o.limit { // unknown, or it is read in parts
+		size = o.limit
+	}
+	if size <= smallBody {
+		return func() {}, nil
+	}
+	from := access.AddressKey(addressOf(r))
+	if s.book.Guarded() {
+		from = "principal " + callerOf(r.Context()).who.Name()
+	}
+	stay := s.bodies.Enter(from, size)
+	select {
+	case <-stay.Granted():
+		return stay.Leave, nil
+	default:
+	}
+	timeout := time.NewTimer(readTimeout)
+	defer timeout.Stop()
+	select {
+	case <-stay.Granted():
+		return stay.Leave, http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+	case <-r.Context().Done():
+		err = r.Context().Err()
+	case <-timeout.C:
+		err = fmt.Errorf("%w: too many large bodies are on their way from %s", entity.ErrBusy, from)
+	}
+	stay.Leave()
+	return nil, err
+}
 
 // readBody reads a body of at most limit bytes, and returns it with its media type, which must be
 // one of medias. The first of them is the default.

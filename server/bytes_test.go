@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 )
@@ -57,6 +59,36 @@ func TestAPageOfLargeEntitiesEndsByItsBytes(t *testing.T) {
 			t.Errorf("with %q: %d further pages, entities %v", query, pages, ids)
 		}
 	}
+}
+
+// Many requests whose bodies do not come took a megabyte each, of 4 096 connections.
+func TestBodiesThatDoNotEndAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	const size, room = 1_000_000, 8_000_000
+	s.bodies = intake.New(room)
+	var conns []net.Conn
+	for range 20 {
+		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if _, err := fmt.Fprintf(nc, "POST /v1/entities/a/telemetry HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n[%s", size, strings.Repeat(" ", size/10)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, nc)
+	}
+	eventually(t, "half of the room to be used", func() bool { return s.bodies.Used() == room/2 })
+	s.post("b", `{"t":1}`) // is small
+	if used := s.bodies.Used(); used != room/2 {
+		t.Errorf("%d bytes are used", used)
+	}
+	for _, nc := range conns {
+		_ = nc.Close()
+	}
+	s.post("b", fmt.Sprintf(`{"t":%q}`, strings.Repeat("x", 60_000)))
+	eventually(t, "the room to be free", func() bool { return s.bodies.Used() == 0 })
 }
 
 // Four such sessions and 1 100 messages of 1 MB made 7 GB of memory. In the long form

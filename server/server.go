@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/retention"
 	"github.com/greenroom-go/greenroom/entity/search"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
+	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/awsshadow"
@@ -78,6 +79,7 @@ type Server struct {
 	firstToken   string
 	broker       *mqtt.Broker
 	metrics      *metrics
+	bodies       *intake.Room // for those of requests
 	http         *http.Server
 	httpLn       net.Listener
 	mqttLn       net.Listener
@@ -108,7 +110,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is like New, with the caller's store.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections)}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections), bodies: intake.New(maxBodies)}
 	s.shutdown = sync.OnceValue(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
 		defer cancel()

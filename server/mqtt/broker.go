@@ -14,6 +14,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/refusal"
@@ -115,6 +116,7 @@ type Broker struct {
 	spoken   atomic.Int64 // devices that connections speak for
 	limits   Limits
 	queued   budget // for the messages and wills that wait in memory
+	intake   *intake.Room
 	wills    wills
 	sessions sessions
 	paces    paces
@@ -133,6 +135,7 @@ func New(cfg Config) (*Broker, error) {
 	b.running, b.refuse = context.WithCancel(context.Background())
 	b.flight.zero, b.changing.zero = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.limits = cfg.Limits.withDefaults()
+	b.intake = intake.New(maxIntake)
 	b.queued.max = b.limits.QueueBytes
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}, given: map[*will]*mochi.Client{}}
 	b.sessions = newSessions(b)

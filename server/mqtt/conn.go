@@ -2,19 +2,16 @@ package mqtt
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/packets"
 	"golang.org/x/time/rate"
 
 	"github.com/greenroom-go/greenroom/internal/share"
 	"github.com/greenroom-go/greenroom/server/access"
-	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
 // writeTimeout bounds each write to a client. The connection of a client that takes longer is
@@ -42,7 +39,7 @@ type conn struct {
 	speaking  speaking
 	will      *will              // nil: none; owned by the reading goroutine
 	greeting  *share.Item[*conn] // of listener.greeting; guarded by listener.mu
-	hello     hello              // owned by the reading goroutine
+	receipt   receipt            // owned by the reading goroutine
 	reads     atomic.Uint64      // odd while the reading goroutine waits for the client
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
@@ -88,46 +85,6 @@ func newConn(nc net.Conn, b *Broker) *conn {
 // SetDeadline is called by mochi for the keepalive, with each packet that it reads. It must not
 // extend a write deadline.
 func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
-
-// Read is called by mochi.
-func (c *conn) Read(p []byte) (int, error) {
-	c.reads.Add(1)
-	n, err := c.Conn.Read(p)
-	c.reads.Add(1)
-	if !c.hello.take(p[:n]) {
-		c.broker.refusals.Add(refusal.MQTT, refusal.CausePacketSize, "", addressOf(c.RemoteAddr()).String(),
-			fmt.Sprintf("a CONNECT of more than %d bytes", maxConnectBytes))
-		return 0, packets.ErrPacketTooLarge
-	}
-	return n, err
-}
-
-// maxConnectBytes bounds a CONNECT: what it needs for a will, and as much again. mochi allocates a
-// whole packet once it has read its length, and clients that have not logged in must not be
-// expensive.
-const maxConnectBytes = 128 << 10
-
-// hello parses the length of the first packet of a connection.
-type hello struct {
-	bytes  uint8 // of its fixed header, received so far
-	known  bool
-	length uint32
-}
-
-// take parses the next bytes, and reports whether the length of the first packet is permitted.
-func (h *hello) take(p []byte) bool {
-	for _, b := range p {
-		if h.known {
-			break
-		}
-		if h.bytes > 0 { // MQTT 5, 1.5.5: seven bits per byte, least significant first
-			h.length |= uint32(b&0x7f) << (7 * (h.bytes - 1))
-			h.known = b < 0x80 || h.bytes == 4
-		}
-		h.bytes++
-	}
-	return h.length <= maxConnectBytes
-}
 
 // Write receives whole packets, and writes those that the client can accept now. mochi calls it
 // under the client's lock.

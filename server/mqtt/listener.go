@@ -151,6 +151,7 @@ func (l *listener) serve(c *conn, establish listeners.EstablishFn) {
 			l.panicked(c, p)
 		}
 		_ = c.Close() // it may be closed already
+		c.receipt.end()
 		l.broker.abandoned(c)
 		l.broker.leaveLayouts(c)
 		if c.leave != nil {

@@ -321,18 +321,3 @@ func TestOfTooManyStrangersThoseOfOneAddressGiveWay(t *testing.T) {
 		same(t, "the time that all of it took", time.Since(began), time.Duration(0))
 	})
 }
-
-func TestTheLengthOfAConnectIsReadInParts(t *testing.T) {
-	t.Parallel()
-	for _, length := range []uint64{0, 127, 128, maxConnectBytes, maxConnectBytes + 1, 1 << 27} {
-		var whole, parts hello
-		packet := append(binary.AppendUvarint([]byte{0x10}, length), 0xff, 0xff)
-		right := true
-		for i := range packet {
-			right = parts.take(packet[i:i+1]) && right
-		}
-		if want := length <= maxConnectBytes; whole.take(packet) != want || right != want {
-			t.Errorf("a packet of %d bytes: %v and %v, want %v", length, whole, parts, want)
-		}
-	}
-}
