@@ -352,6 +352,33 @@ func TestShrinkGivesSpaceBack(t *testing.T) {
 	}
 }
 
+// With pages of 4096 bytes a quarter of the table is free space.
+func TestBlocksFillTheirPages(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 60 {
+		var series block.Columns
+		for ts := range 1000 + rnd.Int64N(3000) {
+			series.Append(ts, 0, value.Int(rnd.Int64N(100)))
+		}
+		s.begin()
+		err := s.w.transact(t.Context(), false, func(tx *transaction) error {
+			_, err := s.w.packer.Seal(sealedSeries{tx, int64(i), 1}, &series)
+			return err
+		})
+		s.writing.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := count(t, s, "SELECT sum(pgsize) FROM dbstat WHERE name = 'block'")
+	if unused := count(t, s, "SELECT sum(unused) FROM dbstat WHERE name = 'block'"); unused > size/6 {
+		t.Errorf("%d of %d bytes are unused", unused, size)
+	}
+}
+
 // TestReadersFindEachValueOnceWhileItIsSealed has readers look while rows become blocks, and
 // corrected values of the same places go from the log into rows and into blocks.
 func TestReadersFindEachValueOnceWhileItIsSealed(t *testing.T) {

@@ -21,10 +21,11 @@ import (
 const (
 	// CheckpointEvery is how often the WAL is copied while there are commits.
 	CheckpointEvery = 500 * time.Millisecond
-	// LongWAL is the number of pages from which on the WAL is to begin anew: 32 MB.
+	// LongWAL is the number of pages from which on the WAL is to begin anew: 32 MB, or less if pages
+	// are smaller.
 	LongWAL = 8192
 
-	pageBytes = 4096
+	pageBytes = 4096 // at most
 )
 
 // SpareRoom is what is left on a disk, beside the room for a checkpoint, by whoever moves

@@ -59,10 +59,12 @@ func (c *connection) close(bulks ...*Bulk) error {
 	return errors.Join(err, c.Conn.Close())
 }
 
-// OpenWriter opens a database to write to it, in WAL mode and without checkpoints.
-func OpenWriter(ctx context.Context, path string) (*Writer, error) {
-	db, err := sql.Open("sqlite", DSN(path, "immediate", "busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)"))
+// OpenWriter opens a database to write to it, in WAL mode and without checkpoints. The pragmas are
+// executed before the database becomes one in WAL mode, after which its pages keep their size.
+func OpenWriter(ctx context.Context, path string, pragmas ...string) (*Writer, error) {
+	dsn := DSN(path, "immediate", append(pragmas, "busy_timeout(5000)", "synchronous(FULL)",
+		"cache_size(-64000)", "wal_autocheckpoint(0)", "journal_size_limit(67108864)", "temp_store(MEMORY)")...)
+	db, err := sql.Open("sqlite", dsn+"&_journal_mode=WAL") // as _pragma the driver would execute it in the order of the alphabet
 	if err != nil {
 		return nil, err
 	}
