@@ -46,13 +46,13 @@ func (t *TLS) Check() error {
 
 // load reads the files. Without a certificate among them, issued returns that of the authority.
 func (t *TLS) load(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
 	case len(t.ACME.Hosts) > 0:
 		if t.Cert != "" || t.Key != "" {
 			return nil, fmt.Errorf("%w: --acme must not be given with --tls-cert and --tls-key", ErrTLS)
 		}
-		c.GetCertificate, c.NextProtos = issued, append(c.NextProtos, acme.ALPNProto)
+		c.GetCertificate = issued
 	case t.Cert == "" || t.Key == "":
 		return nil, fmt.Errorf("%w: --tls-cert and --tls-key must both be given, or --acme", ErrTLS)
 	default:
@@ -127,13 +127,28 @@ func (t *TLS) stamp() (s string) {
 	return s
 }
 
-// listener returns a listener with TLS.
-func (c *certificates) listener(ln net.Listener) net.Listener {
+// mqttProtocols are what clients of the MQTT broker may name (ALPN); the second one is named by devices
+// made for AWS IoT. A client that names only others is refused, so that nobody can lead a browser to the
+// broker as if that were the dashboard.
+var mqttProtocols = []string{"mqtt", "x-amzn-mqtt-ca"}
+
+// httpProtocols returns what clients of the HTTP API may name, an authority among them.
+func (t *TLS) httpProtocols() []string {
+	list := []string{"http/1.1"}
+	if len(t.ACME.Hosts) > 0 {
+		list = append(list, acme.ALPNProto)
+	}
+	return list
+}
+
+// listener returns a listener with TLS for clients that name one of some protocols, or none.
+func (c *certificates) listener(ln net.Listener, protocols []string) net.Listener {
 	return tls.NewListener(c.turns.listener(ln), &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if err := c.turn(hello); err != nil {
 			return nil, err
 		}
 		config := c.current().Clone()
+		config.NextProtos = protocols
 		find := config.GetCertificate
 		if find == nil {
 			cert := &config.Certificates[0]

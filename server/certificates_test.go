@@ -192,6 +192,43 @@ func TestAServerThatOthersReachHasTLSAndAsksWhoComes(t *testing.T) {
 	}
 }
 
+// Devices made for AWS IoT name their protocol, and so may others.
+func TestClientsMayNameTheProtocolThatTheySpeak(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	ca.sign("server", nil, false)
+	s := startWith(t, Config{TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key")}})
+	for _, c := range []struct {
+		at, protocol string
+		taken        bool
+	}{
+		{s.MQTTAddr(), "", true},
+		{s.MQTTAddr(), "mqtt", true},
+		{s.MQTTAddr(), "x-amzn-mqtt-ca", true},
+		{s.MQTTAddr(), "http/1.1", false},
+		{s.HTTPAddr(), "", true},
+		{s.HTTPAddr(), "http/1.1", true},
+		{s.HTTPAddr(), "mqtt", false},
+		{s.HTTPAddr(), "acme-tls/1", false},
+	} {
+		config := ca.client("")
+		if c.protocol != "" {
+			config.NextProtos = []string{c.protocol}
+		}
+		nc, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", c.at)
+		if c.taken != (err == nil) {
+			t.Errorf("a client that names %q at %s: %v", c.protocol, c.at, err)
+		}
+		if err != nil {
+			continue
+		}
+		if got := nc.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != c.protocol { //nolint:forcetypeassert // it is one
+			t.Errorf("a client that names %q speaks %q", c.protocol, got)
+		}
+		_ = nc.Close() // it was only opened
+	}
+}
+
 func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)

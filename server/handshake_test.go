@@ -40,7 +40,7 @@ func TestNobodyKeepsTheTurnOfAHandshake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln := certs.listener(plain)
+	ln := certs.listener(plain, nil)
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
 	t.Cleanup(func() { _ = ln.Close() })

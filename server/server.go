@@ -193,7 +193,7 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	s.finder = search.New(s.runtime, cfg.Logger)
 	undo = append(undo, func(context.Context) { s.finder.Close() })
 	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized, Keeper: s.runtime}); err != nil {
+	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn, mqttProtocols), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized, Keeper: s.runtime}); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func(ctx context.Context) {
@@ -267,12 +267,13 @@ func (s *Server) FirstToken() string { return s.firstToken }
 // Guarded reports whether clients must log in.
 func (s *Server) Guarded() bool { return s.book.Guarded() }
 
-// encrypted returns the listener with TLS, if configured.
-func (s *Server) encrypted(ln net.Listener) net.Listener {
+// encrypted returns the listener with TLS, if configured, for clients that name one of some protocols,
+// or none.
+func (s *Server) encrypted(ln net.Listener, protocols []string) net.Listener {
 	if s.certificates == nil {
 		return ln
 	}
-	return s.certificates.listener(ln)
+	return s.certificates.listener(ln, protocols)
 }
 
 // HTTPAddr returns the address of the HTTP API, host:port.
@@ -296,7 +297,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.background.Go(s.serveConsole)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.http.Serve(s.encrypted(s.conns.listener(s.httpLn)))
+		failed <- s.http.Serve(s.encrypted(s.conns.listener(s.httpLn), s.cfg.TLS.httpProtocols()))
 	}()
 	if s.certificates != nil && s.certificates.issuer != nil {
 		s.background.Go(func() { s.certificates.issuer.run(s.serving) })
