@@ -119,6 +119,7 @@ type Broker struct {
 	intake   *intake.Room
 	wills    wills
 	sessions sessions
+	filters  filterBudget
 	paces    paces
 
 	retainers retainers
@@ -137,6 +138,7 @@ func New(cfg Config) (*Broker, error) {
 	b.limits = cfg.Limits.withDefaults()
 	b.intake = intake.New(maxIntake)
 	b.queued.max = b.limits.QueueBytes
+	b.filters = newFilterBudget(b.limits.FilterBytes)
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}, given: map[*will]*mochi.Client{}}
 	b.sessions = newSessions(b)
 	b.retainers = retainers{places: maxRetained, of: map[string]holding{}, count: map[string]int{}}

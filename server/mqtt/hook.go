@@ -52,20 +52,29 @@ func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
 	if ok && !h.broker.maySee(c, filter) {
 		return false
 	}
-	return isShallow(filter) && hasRoom(cl, filter)
+	return isAllowed(filter) && h.broker.hasRoom(cl, filter)
 }
 
-// isShallow reports whether a filter has few enough levels. The time that mochi takes to insert it
-// grows with the square of their number, and all others wait meanwhile.
-func isShallow(filter string) bool { return strings.Count(filter, "/") < maxFilterLevels }
+// isAllowed reports whether a filter is short enough, and has few enough levels. The time that mochi
+// takes to insert it grows with the square of their number, and all others wait meanwhile.
+func isAllowed(filter string) bool {
+	return len(filter) <= maxNameBytes && strings.Count(filter, "/") < maxFilterLevels
+}
 
 // hasRoom reports whether a client's session has room for a subscription.
-func hasRoom(cl *mochi.Client, filter string) bool {
-	if cl.State.Subscriptions.Len() < maxSubscriptions {
+func (b *Broker) hasRoom(cl *mochi.Client, filter string) bool {
+	if _, have := cl.State.Subscriptions.Get(filter); have {
 		return true
 	}
-	_, have := cl.State.Subscriptions.Get(filter)
-	return have
+	return cl.State.Subscriptions.Len() < maxSubscriptions && b.filters.take(cl.ID, ownerOf(cl), filter)
+}
+
+// ownerOf returns the name of the principal of a client, or "" if nobody has to log in.
+func ownerOf(cl *mochi.Client) string {
+	if c, ok := cl.Net.Conn.(*conn); ok && c.who != nil {
+		return c.who.Name()
+	}
+	return ""
 }
 
 // OnConnect identifies the client, ties mochi's client to our connection, and takes over its will.
@@ -74,6 +83,11 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	if !ok {
 		takeOver(cl)
 		return nil
+	}
+	if len(cl.ID) > maxNameBytes {
+		h.broker.refusals.Add(refusal.MQTT, refusal.CauseInvalid, "", addressOf(c.RemoteAddr()).String(), fmt.Sprintf("a client id must have at most %d bytes, not %d", maxNameBytes, len(cl.ID)))
+		_ = h.broker.server.SendConnack(cl, packets.ErrClientIdentifierNotValid, false, nil) // the error below ends the connection
+		return packets.ErrClientIdentifierNotValid
 	}
 	if err := h.broker.login(c, cl, &pk); err != nil {
 		return h.broker.turnAway(cl, err)
@@ -101,6 +115,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	h.broker.wills.cancel(cl.ID)
 	h.broker.sessions.resumed(cl.ID)
 	if c, ok := cl.Net.Conn.(*conn); ok {
+		h.broker.filters.settle(cl, ownerOf(cl))
 		c.outbox.inherit(cl)
 		c.resumeExchanges(cl)
 		c.flow.open()
@@ -175,12 +190,13 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 		for i, code := range codes {
 			switch filter := pk.Filters[i].Filter; {
 			case code != packets.ErrNotAuthorized.Code || !h.broker.maySee(c, filter):
-			case isShallow(filter):
+			case isAllowed(filter):
 				codes[i] = packets.ErrQuotaExceeded.Code
 			default:
 				codes[i] = packets.ErrTopicFilterInvalid.Code
 			}
 		}
+		h.broker.filters.settle(cl, ownerOf(cl))
 		h.broker.shadow.subscribed(c, &pk, codes)
 		c.keepRetained(&pk, codes)
 		for i, sub := range pk.Filters {
@@ -197,6 +213,7 @@ func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	if !ok {
 		return
 	}
+	h.broker.filters.settle(cl, ownerOf(cl))
 	var told []layout.Layout
 	for _, sub := range pk.Filters {
 		if l := h.broker.layoutOf(sub.Filter); l != nil && !slices.Contains(told, l) {
@@ -225,6 +242,9 @@ func (h *hook) OnDisconnect(cl *mochi.Client, err error, expire bool) {
 	}
 	if expire || cl.IsTakenOver() {
 		endOutbox(cl)
+		if !cl.IsTakenOver() {
+			h.broker.filters.end(cl.ID)
+		}
 	} else {
 		h.broker.sessions.left(cl)
 		h.broker.endRevoked(cl)
@@ -244,10 +264,15 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	if !h.broker.mayChange(c, &pk) {
 		return pk, packets.ErrRejectPacket
 	}
+	ownNames(&pk)
 	switch pk.FixedHeader.Type {
 	case packets.Connect:
 		allowEmptyPassword(&pk)
 	case packets.Publish:
+		if pk.Properties.TopicAliasFlag && len(pk.TopicName) > maxNameBytes { // which would stay in memory
+			h.broker.refusals.Add(refusal.MQTT, refusal.CauseTopic, "", cl.ID, fmt.Sprintf("a topic with an alias must have at most %d bytes, not %d", maxNameBytes, len(pk.TopicName)))
+			return pk, packets.ErrRejectPacket
+		}
 		h.broker.renumber(c, cl, &pk)
 		if strings.HasPrefix(pk.TopicName, "$") {
 			pk.TopicName = reserved + pk.TopicName

@@ -51,7 +51,10 @@ func (b *Broker) login(c *conn, cl *mochi.Client, pk *packets.Packet) error {
 	if who.Name() != "" && !until.IsZero() {
 		leave = afterEnd(time.AfterFunc(time.Until(until), sendOff), leave)
 	}
-	c.who, c.leave, c.user, c.newcomer = who, leave, attempt.Name, provisional
+	c.who, c.leave, c.newcomer = who, leave, provisional
+	if len(attempt.Name) <= maxNameBytes { // it is kept as long as the session
+		c.user = attempt.Name
+	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ func takeOver(cl *mochi.Client) {
 	// mochi decodes into slices of the packet, which would stay in memory as long as the session.
 	cl.ID = strings.Clone(cl.ID)
 	cl.Properties.Username = nil
-	cl.Properties.Props.User, cl.Properties.Props.AuthenticationData = nil, nil
+	cl.Properties.Props.User, cl.Properties.Props.AuthenticationData, cl.Properties.Props.AuthenticationMethod = nil, nil, ""
 }
 
 // allowEmptyPassword treats an empty password like none. mochi would refuse it, although it is

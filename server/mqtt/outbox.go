@@ -39,6 +39,11 @@ type Limits struct {
 	// Sessions bounds the sessions of disconnected clients. For a new one, the session of a client
 	// that has been away longest is discarded. The default is DefaultSessions.
 	Sessions int
+
+	// FilterBytes bounds the memory for the subscriptions of all sessions together, except for the
+	// first 16 KiB of each. A principal may use as much of it as it leaves for others; beyond that,
+	// its subscriptions are refused. The default is DefaultFilterBytes.
+	FilterBytes int64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -50,6 +55,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Sessions <= 0 {
 		l.Sessions = DefaultSessions
+	}
+	if l.FilterBytes <= 0 {
+		l.FilterBytes = DefaultFilterBytes
 	}
 	return l
 }

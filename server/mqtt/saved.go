@@ -368,6 +368,7 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 		cl.State.Subscriptions.Add(sub.Filter, sub)
 		b.shadow.want()
 	}
+	b.filters.settle(cl, ownerOf(cl))
 	b.server.Clients.Add(cl)
 	return cl
 }

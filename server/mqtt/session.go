@@ -35,11 +35,7 @@ func newSessions(b *Broker) sessions {
 // left records the session of a client that has disconnected, and discards the oldest ones beyond
 // the limit.
 func (s *sessions) left(cl *mochi.Client) {
-	owner := ""
-	if c, ok := cl.Net.Conn.(*conn); ok && c.who != nil {
-		owner = c.who.Name()
-	}
-	for _, old := range s.add(cl, owner) {
+	for _, old := range s.add(cl, ownerOf(cl)) {
 		s.broker.endSession(old)
 		s.broker.refusals.Add(refusal.MQTT, refusal.CauseSession, "", old.ID,
 			"the session of a client that is not connected was given up for a newer one, with the messages that waited for it")
@@ -105,7 +101,10 @@ func (b *Broker) abandoned(c *conn) {
 	}
 	now, ok := b.server.Clients.Get(cl.ID)
 	switch p := &cl.Properties; {
-	case !ok || now != cl:
+	case !ok:
+		endOutbox(cl)
+		b.filters.end(cl.ID)
+	case now != cl:
 		endOutbox(cl)
 	case p.ProtocolVersion == 5 && p.Props.SessionExpiryInterval == 0, p.ProtocolVersion < 5 && p.Clean:
 		b.endSession(cl)
@@ -156,6 +155,7 @@ func (b *Broker) endSession(cl *mochi.Client) {
 	}
 	b.server.Clients.Delete(cl.ID)
 	b.server.UnsubscribeClient(cl)
+	b.filters.end(cl.ID)
 	cl.ClearInflights()
 	endOutbox(cl)
 }
