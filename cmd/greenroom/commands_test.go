@@ -118,8 +118,8 @@ func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 			t.Errorf("bench of %s: %s", shape, out)
 		}
 	}
-	out := run("bench", "--shape", "secure,hostile", "--duration", "50ms", "--entities", "20", "--connections", "10", "--data", dir)
-	for _, want := range []string{"of the messages/s without", "20 idle connections, with TLS", "beside strangers", "filters/s", "wills/s", "memory at most"} {
+	out := run("bench", "--shape", "secure,hostile,alarms", "--duration", "50ms", "--entities", "20", "--connections", "10", "--data", dir)
+	for _, want := range []string{"of the messages/s without", "20 idle connections, with TLS", "beside strangers", "filters/s", "wills/s", "memory at most", "of the messages/s without rules"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("bench does not tell %q: %s", want, out)
 		}

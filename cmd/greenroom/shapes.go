@@ -36,6 +36,7 @@ var shapes = []shape{
 	{"hostile", "L16", "the others' latency beside clients that cost as much as they can", runHostile},
 	{"stores", "L18", "the recording, beside InfluxDB 1 and VictoriaMetrics if they are installed", runStores},
 	{"commands", "L17", "commands that are queued, and that devices answer", runCommands},
+	{"alarms", "L19", "as many messages as possible, beside alarm rules and without", runAlarms},
 }
 
 // shapeNames returns the permitted values of --shape.
@@ -128,6 +129,20 @@ func (s *suite) figures(ctx context.Context) (figures, error) {
 	}
 	return s.child.figures(ctx)
 }
+
+// add adds another measurement of the same load.
+func (m *measured) add(other *measured, latency *latencies) {
+	m.latency.merge(latency)
+	m.took += other.took
+	m.messages += other.messages
+	m.values += other.values
+	m.cpu += other.cpu
+	m.disk += other.disk
+	m.figures = other.figures
+}
+
+// perSecond returns how many messages were accepted per second.
+func (m *measured) perSecond() float64 { return float64(m.messages) / m.took.Seconds() }
 
 // measure calls run, and measures what the server used meanwhile.
 func (s *suite) measure(ctx context.Context, what string, latency *latencies, run func() (messages int64, err error)) (m measured, err error) {

@@ -179,14 +179,8 @@ func newBesideLoad(what string, at *child) *besideLoad {
 
 // add adds the measurements of a round.
 func (l *besideLoad) add(m *measured, latency *latencies) {
-	l.latency.merge(latency)
 	l.p99 = append(l.p99, latency.quantile(0.99))
-	l.took += m.took
-	l.messages += m.messages
-	l.values += m.values
-	l.cpu += m.cpu
-	l.disk += m.disk
-	l.figures = m.figures
+	l.measured.add(m, latency)
 }
 
 // floodRate is how many messages per second are sent to the flooded entity.
