@@ -26,7 +26,7 @@ func (c *core) lockSlow(w *worker) {
 	if c.mu.tries(lockPatience) {
 		return
 	}
-	if w == nil || !w.s.stepOut(w) {
+	if w == nil || !w.stepOut() {
 		c.mu.lockSlow()
 		return
 	}

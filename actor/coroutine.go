@@ -59,7 +59,7 @@ func (co *coroutine) shift() (more bool) {
 	}()
 	for {
 		w := co.w
-		c := w.s.pick(w)
+		c := w.pick()
 		switch {
 		case c == nil:
 			w.leaving = leaving{kind: leaveIdle}
@@ -92,8 +92,11 @@ func (co *coroutine) run(c *core) {
 // ran goes on after a turn.
 func (w *worker) ran(c *core, again bool) {
 	w.playing = false
-	if again {
-		w.s.again(c, w)
+	if again && w.s.driver != nil {
+		w.s.ready(c, nil)
+	} else if again {
+		w.queue.push(c)
+		w.s.wakeIfNeeded()
 	}
 }
 
@@ -158,9 +161,15 @@ func (w *worker) drive(co *coroutine) {
 			co = o.to
 			w.enter(o.who)
 		case leavePark:
-			if co = w.s.park(w, o.wait); co == nil {
+			off := w.setAside(o.wait)
+			if w.s.driver != nil {
 				return
 			}
+			if off {
+				co = w.s.stacks.get()
+				continue
+			}
+			w.enter(o.wait.who)
 		}
 	}
 }
@@ -168,15 +177,20 @@ func (w *worker) drive(co *coroutine) {
 // setAside makes the wait known of a handler whose stack is off now. It reports false when what
 // it waits for has come meanwhile: then the stack goes on.
 func (w *worker) setAside(h *parking) bool {
-	c, co := h.who, h.co // once the wait is known, h belongs to the handler, which another worker may run
+	c := h.who
 	committed := h.commit()
-	if co == nil {
-		return committed
+	switch {
+	case h.co != nil: // the wait ends the turn of a reentrant actor
+		if !committed {
+			c.stackReady(h.co, nil)
+		}
+		w.ran(c, c.impl().endTurn(w))
+	case !committed && w.s.driver != nil:
+		c.unpark()
+		w.s.ready(c, nil)
+	case !committed:
+		return false
 	}
-	if !committed { // the wait ends the turn of a reentrant actor
-		c.stackReady(co, nil)
-	}
-	w.ran(c, c.impl().endTurn(w))
 	return true
 }
 

@@ -250,7 +250,9 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 	if cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender) {
 		return fmt.Errorf("spawn %q: a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order", name)
 	}
-	cfg.runsOn = c.sched().place(cfg.runsOn)
+	if cfg.runsOn == onThread && c.sched().driver != nil {
+		cfg.runsOn = onPool
+	}
 	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
 	if cfg.keeps {
 		c.traits |= keepsTrait

@@ -31,7 +31,7 @@ type worker struct {
 	s         *scheduler
 	leaving   leaving
 	wake      chan struct{}
-	step      Step   // to take next in a driven system
+	solo      Step   // the step to take in a driven system
 	playing   bool   // current has its turn
 	done      uint64 // messages handled that are not in handled yet
 	streak    int
@@ -80,10 +80,15 @@ func (w *worker) publish() {
 	}
 }
 
-// pick sleeps while there is nothing to do.
-func (s byWorkers) pick(w *worker) *core {
+// pick returns the next actor, and nil when the worker is to end. It sleeps
+// while there is none.
+func (w *worker) pick() *core {
+	if w.s.driver != nil {
+		w.publish()
+		return w.solo.next()
+	}
 	for {
-		if s.active.Load() > s.allowed.Load() && !w.retire() {
+		if s := w.s; s.active.Load() > s.allowed.Load() && !w.retire() {
 			return nil
 		}
 		c := w.next()
@@ -98,10 +103,10 @@ func (s byWorkers) pick(w *worker) *core {
 			}
 		}
 		if w.seeking {
-			s.step()
+			w.s.step()
 			w.seeking = false
-			if s.searching.Add(-1) == 0 && s.waiting() {
-				s.wakeIfNeeded()
+			if w.s.searching.Add(-1) == 0 && w.s.waiting() {
+				w.s.wakeIfNeeded()
 			}
 		}
 		return c
@@ -319,8 +324,11 @@ func (w *worker) leave() {
 	}
 }
 
-func (s byWorkers) stepOut(w *worker) bool {
-	if !w.out.CompareAndSwap(false, true) {
+// stepOut: the handler on w is about to block for something that the runtime knows of,
+// and nobody may miss the worker, but in a bulkhead. It reports false when the worker is out already.
+func (w *worker) stepOut() bool {
+	s := w.s
+	if s.driver != nil || !w.out.CompareAndSwap(false, true) {
 		return false
 	}
 	if w.fenced.Load() && w.out.CompareAndSwap(true, false) { // it is no worker of the system any more

@@ -34,6 +34,7 @@ type plant struct {
 	ended bool
 	steps steps
 	rare  bool // commit only what somebody waits for, and what is much
+	usual bool // commit as often as a server does
 }
 
 // mortalStore is a store that can die: from then on nothing becomes durable.
@@ -108,6 +109,20 @@ func buildWith(t testing.TB, steps steps) *plant {
 
 func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant {
 	t.Helper()
+	return (&plant{t: t, dir: dir, steps: steps, clock: clock}).open()
+}
+
+// buildUsual makes a plant that commits as often as a server does.
+func buildUsual(t testing.TB) *plant {
+	t.Helper()
+	p := &plant{t: t, dir: t.TempDir(), steps: usualSteps(), clock: new(atomic.Int64), usual: true}
+	p.clock.Store(start)
+	return p.open()
+}
+
+func (p *plant) open() *plant {
+	t, dir, clock := p.t, p.dir, p.clock
+	t.Helper()
 	disk, err := sqlite.Open(t.Context(), dir, sqlite.Options{})
 	for until := time.Now().Add(patience); errors.Is(err, sqlite.ErrInUse) && time.Now().Before(until); {
 		if err := pause.For(t.Context(), 10*time.Millisecond); err != nil {
@@ -119,7 +134,7 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant 
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	p := &plant{t: t, dir: dir, steps: steps, clock: clock, store: &mortalStore{Store: disk, clock: clock}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
+	p.store, p.sys = &mortalStore{Store: disk, clock: clock}, actor.NewSystem("test", actor.WithLogger(quiet))
 	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{PresenceGrace: time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +148,11 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64, steps steps) *plant 
 func (p *plant) config() Config {
 	quiet := slog.New(slog.DiscardHandler)
 	save, gather := 5*time.Millisecond, time.Millisecond
-	if p.rare {
+	switch {
+	case p.rare:
 		save, gather = time.Hour, time.Hour
+	case p.usual:
+		save, gather = 0, 0
 	}
 	return Config{SaveEvery: save, Gather: gather, RetryMin: time.Hour, RetryMax: time.Hour, Logger: quiet, now: p.clock.Load, steps: p.steps, retry: func(int) time.Duration { return time.Millisecond }}
 }
