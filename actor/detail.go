@@ -275,7 +275,7 @@ func (c *cell[M]) detailOwn(d *Detail) {
 		}
 		d.Stash = len(m.stash)
 	}
-	if in, ok := c.actor.(Inspector); ok {
+	if in, ok := c.actor.(Inspector); ok && !c.core.isFenced() {
 		c.core.enterUser()
 		d.View = inspect(in)
 		c.core.leaveUser()

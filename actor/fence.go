@@ -90,8 +90,10 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 		return nil, false
 	}
 	c.core.moved(stateFenced)
-	w.fenced.Store(true)                                                                   // before fencing ends: the one left behind looks at it then
-	c.core.ext.signals = append(c.core.ext.signals, signal{kind: sigStop, mode: stopKill}) // the callback may have been called for the signal
+	w.fenced.Store(true) // before fencing ends: the one left behind looks at it then
+	// Once more, since the callback may have been called for the signal; and first: the others would
+	// call the user's code.
+	c.core.ext.signals = append([]signal{{kind: sigStop, mode: stopKill}}, c.core.ext.signals...)
 	if s == nil {
 		c.fenceWith(c.mailboxes().get())
 		return func() {}, true

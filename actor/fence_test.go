@@ -150,6 +150,113 @@ func TestKillOrderedTogetherWithStopLeavesNoTerminateToWaitFor(t *testing.T) {
 	})
 }
 
+// returnsIt returns the error that it is told.
+func returnsIt(_ *actor.Context[any], m any) error {
+	err, _ := m.(error)
+	return err
+}
+
+// entangled clings, and has a child, and a link.
+type entangled struct {
+	*clings
+	peer  actor.PID
+	child *actor.Ref[any]
+}
+
+func (e entangled) Init(ctx *actor.Context[any]) error {
+	*e.child = actor.SpawnFunc(ctx, "", returnsIt, actor.Temporary)
+	ctx.Link(e.peer)
+	return nil
+}
+
+// None of it would come to its end, since what it calls of the user's is not called any more.
+func TestKillEndsAHandlerWhateverElseItsActorWasTold(t *testing.T) {
+	for what, tell := range map[string]func(sys *actor.System, ref, peer, sibling, child actor.Ref[any]){
+		"to restart":                   func(sys *actor.System, ref, _, _, _ actor.Ref[any]) { _ = sys.Restart(ref.PID()) },
+		"of the end of a linked actor": func(_ *actor.System, _, peer, _, _ actor.Ref[any]) { peer.Kill() },
+		"of the failure of a child":    func(_ *actor.System, _, _, _, child actor.Ref[any]) { child.Tell(bg, errors.New("child")) },
+		"to restart with its siblings": func(_ *actor.System, _, _, sibling, _ actor.Ref[any]) { sibling.Tell(bg, errors.New("sibling")) },
+		"to show itself":               func(sys *actor.System, ref, _, _, _ actor.Ref[any]) { _, _ = sys.Detail(bg, ref.PID()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				c := newClings("receive")
+				defer close(c.release)
+				decide := actor.Decide(func(error) actor.Directive { return actor.Restart })
+				peer := actor.SpawnFunc(sys, "", inert)
+				var sibling, ref, child actor.Ref[any]
+				actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error {
+					sibling = actor.SpawnFunc(ctx, "", returnsIt)
+					ref = actor.Spawn(ctx, "", func() entangled { return entangled{c, peer.PID(), &child} }, actor.Supervise(actor.OneForOne, decide))
+					return nil
+				}, actor.Supervise(actor.AllForOne)).Tell(bg, 1)
+				synctest.Wait()
+				down := ended(t, sys, ref)
+				ref.Tell(bg, 1)
+				<-c.entered
+				tell(sys, ref, peer, sibling, child)
+				synctest.Wait()
+				ref.Kill()
+				endsWithoutDelay(t, down)
+			})
+		})
+	}
+}
+
+// An actor that was taken away from its handler shows nothing, and hears of its children's end.
+func TestAKilledActorThatIsLookedAtEndsWithItsChildren(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		c, child := newClings("receive"), newHeld()
+		defer close(c.release)
+		ref := actor.Spawn(sys, "x", func() spawnsPinned { return spawnsPinned{c, child} })
+		<-child.entered
+		down := ended(t, sys, ref)
+		ref.Tell(bg, 1)
+		<-c.entered
+		ref.Kill()
+		time.Sleep(fenceTime)
+		if d, err := sys.Detail(bg, ref.PID()); err != nil || d.State != "stopping" || d.Children != 1 || d.View != nil {
+			t.Errorf("want an actor that waits for its child, got %+v, %v", d, err)
+		}
+		close(child.release)
+		endsWithoutDelay(t, down)
+	})
+}
+
+// spawnsPinned clings, and has a child that cannot be taken away from its handler.
+type spawnsPinned struct {
+	*clings
+	child held
+}
+
+func (s spawnsPinned) Init(ctx *actor.Context[any]) error {
+	actor.Spawn(ctx, "", newCounter, actor.Pinned()).Tell(ctx, s.child)
+	return nil
+}
+
+func TestKillEndsChildrenThatARestartWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		c := newClings("terminate")
+		defer close(c.release)
+		ref := actor.SpawnFunc(sys, "x", func(ctx *actor.Context[any], _ any) error {
+			actor.Spawn(ctx, "", func() *clings { return c })
+			return nil
+		})
+		down := ended(t, sys, ref)
+		ref.Tell(bg, 1)
+		synctest.Wait()
+		if err := sys.Restart(ref.PID()); err != nil {
+			t.Fatal(err)
+		}
+		<-c.entered
+		ref.Kill()
+		endsWithoutDelay(t, down)
+	})
+}
+
 func TestHandlerLeftBehindSendsNothingWhileItsActorWaitsForItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)

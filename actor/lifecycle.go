@@ -338,6 +338,9 @@ func (c *core) beginStop(mode stopMode, reason Reason, why error) {
 	if ext != nil {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
+		if mode == stopKill {
+			ext.stopChild = nil // a restart may have told one to stop, which has its time
+		}
 	}
 	if left != nil {
 		left(reason)

@@ -159,6 +159,9 @@ func TestWithinLimitsAWait(t *testing.T) {
 		if _, err := target.Wait(bg, actor.Within(0)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a limit that has passed: %v", err)
 		}
+		if _, err := actor.SpawnFunc(sys, "nobody has looked at it", inert).Wait(bg, actor.Within(-1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a negative limit: %v", err)
+		}
 	})
 }
 

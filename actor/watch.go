@@ -224,7 +224,7 @@ func (c *core) watchedBy(w *watcher) bool {
 	return true
 }
 
-// forget drops a watcher. c may be nil.
+// forget drops a watcher, which need not have been added. c may be nil.
 func (c *core) forget(w *watcher) {
 	if c == nil {
 		return
@@ -235,7 +235,7 @@ func (c *core) forget(w *watcher) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase != stopped { // otherwise its Down is on the way
+	if c.phase != stopped && c.ext != nil { // when it has stopped its Down is on the way
 		c.ext.watchers.remove(w)
 	}
 }
