@@ -41,6 +41,11 @@ export function formatCount(value: number): string {
   return whole.format(value);
 }
 
+/** A number of things: 1 entity, 1,200 entities. The plural is the noun with an s unless it is given. */
+export function formatPlural(n: number, noun: string, plural = `${noun}s`): string {
+  return `${whole.format(n)} ${n === 1 ? noun : plural}`;
+}
+
 /** Bytes with a binary unit. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import { Chart } from "./chart";
 import { now } from "./clock";
-import { formatAverage, formatNumber, formatTime } from "./format";
+import { formatAverage, formatNumber, formatPlural, formatTime } from "./format";
 import { type Drawn, HistoryView, type Lane, type ViewRequest } from "./history-view";
 import { onBack, stream } from "./live";
 import { formatStep } from "./range";
@@ -25,7 +25,7 @@ function modeLabel(drawn: Drawn): string {
     return series.of === "avg" ? `avg per ${formatStep(series.step)}, band min to max` : `${series.of} per ${formatStep(series.step)}`;
   }
   const n = series.ts.length;
-  return series.truncated ? `raw, the newest ${n.toLocaleString("en-US")}` : `raw, ${n.toLocaleString("en-US")} ${n === 1 ? "reading" : "readings"}`;
+  return series.truncated ? `raw, the newest ${n.toLocaleString("en-US")}` : `raw, ${formatPlural(n, "reading")}`;
 }
 
 function show(value: number | null | undefined, lane: Lane, drawn: Drawn): string {

@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { AccessNav } from "./access-nav";
 import { api, describe } from "./api";
+import { attempt } from "./attempt";
 import { formatTime } from "./format";
 import { usePolled } from "./polled";
 import { caller } from "./session";
@@ -17,14 +18,8 @@ function moment(ms: number | undefined): string {
 }
 
 function List({ principals, onError }: { principals: readonly Principal[]; onError: (text: string) => void }) {
-  const revoke = async (name: string): Promise<void> => {
-    if (!confirm(`Revoke ${name}? Its connections and sessions end at once.`)) return;
-    try {
-      await api.revoke(name);
-      onError("");
-    } catch (thrown) {
-      onError(describe(thrown));
-    }
+  const revoke = (name: string): void => {
+    if (confirm(`Revoke ${name}? Its connections and sessions end at once.`)) void attempt(() => api.revoke(name), onError);
   };
   return (
     <section class="card" aria-label="Principals">
@@ -50,7 +45,7 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
               <td>{moment(principal.used_ms)}</td>
               <td>{moment(principal.expires_ms)}</td>
               <td>
-                <button type="button" class="link" onClick={() => void revoke(principal.name)} aria-label={`Revoke ${principal.name}`}>
+                <button type="button" class="link" onClick={() => revoke(principal.name)} aria-label={`Revoke ${principal.name}`}>
                   Revoke
                 </button>
               </td>

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { ActorTreeView } from "./actor-tree";
 import { now } from "./clock";
-import { formatAge, formatBytes, formatCount, formatTime, formatUptime } from "./format";
+import { formatAge, formatBytes, formatCount, formatPlural, formatTime, formatUptime } from "./format";
 import { navigate } from "./location";
 import { poll } from "./poll";
 import { RateChart } from "./rate-chart";
@@ -22,7 +22,7 @@ function Numbers({ info }: { info: System | null }) {
     <dl class="tiles" aria-label="Overview">
       <Tile label="Actors" value={info ? formatCount(info.actors) : "–"} />
       <Tile label="Messages" value={rate ? formatCount(rate.messages) : "–"} note="/s" />
-      <Tile label="Runnable" value={info ? formatCount(info.runnable) : "–"} note={info ? `on ${info.workers} ${info.workers === 1 ? "worker" : "workers"}` : "\u00a0"} />
+      <Tile label="Runnable" value={info ? formatCount(info.runnable) : "–"} note={info ? `on ${formatPlural(info.workers, "worker")}` : "\u00a0"} />
       <Tile label="Failures" value={info ? formatCount(info.failures) : "–"} note={info ? `${formatCount(info.restarts)} restarts` : "\u00a0"} alarm={(info?.failures ?? 0) > 0} />
       <Tile label="Dead letters" value={info ? formatCount(info.dead_letters.total) : "–"} alarm={(info?.dead_letters.total ?? 0) > 0} />
       <Tile label="Window" value={info ? formatBytes(used) : "–"} note={info ? `of ${formatBytes(info.ingest.window_bytes_max)}` : "\u00a0"} />

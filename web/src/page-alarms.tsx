@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { AlarmTable } from "./alarms";
 import { api, describe } from "./api";
+import { attempt } from "./attempt";
 import { usePolled } from "./polled";
 import { formatRoute, type Route } from "./route";
 import type { AlarmRule } from "./types";
@@ -92,14 +93,8 @@ export function concerns(rule: Pick<AlarmRule, "type" | "entity" | "where">): st
 }
 
 function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit: (rule: AlarmRule) => void; onDone: (problem: string) => void }) {
-  const remove = async (rule: AlarmRule): Promise<void> => {
-    if (!confirm(`Delete the rule ${rule.name}? Its open alarms are cleared.`)) return;
-    try {
-      await api.deleteAlarmRule(rule);
-      onDone("");
-    } catch (thrown) {
-      onDone(describe(thrown));
-    }
+  const remove = (rule: AlarmRule): void => {
+    if (confirm(`Delete the rule ${rule.name}? Its open alarms are cleared.`)) void attempt(() => api.deleteAlarmRule(rule), onDone);
   };
   return (
     <table class="letters">
@@ -132,7 +127,7 @@ function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit:
               <button type="button" class="link" aria-label={`Edit ${rule.name}`} onClick={() => onEdit(rule)}>
                 Edit
               </button>{" "}
-              <button type="button" class="link" aria-label={`Delete ${rule.name}`} onClick={() => void remove(rule)}>
+              <button type="button" class="link" aria-label={`Delete ${rule.name}`} onClick={() => remove(rule)}>
                 Delete
               </button>
             </td>

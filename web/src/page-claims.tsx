@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { AccessNav } from "./access-nav";
 import { api, describe } from "./api";
 import { now } from "./clock";
-import { formatDuration, formatValue } from "./format";
+import { formatDuration, formatPlural, formatValue } from "./format";
 import type { Json } from "./json";
 import { usePolled } from "./polled";
 import { entityRoute } from "./route";
@@ -74,7 +74,7 @@ function Offers({ offers, more }: { offers: readonly Offer[]; more: boolean }) {
         </table>
       )}
       <footer>
-        <span role="status">{offers.length === 0 ? "No device can be claimed." : `${more ? "The first " : ""}${offers.length === 1 ? "1 device" : `${offers.length} devices`}`}</span>
+        <span role="status">{offers.length === 0 ? "No device can be claimed." : `${more ? "The first " : ""}${formatPlural(offers.length, "device")}`}</span>
       </footer>
     </section>
   );
@@ -105,7 +105,7 @@ function Claimed({ entities, more }: { entities: readonly Entity[]; more: boolea
         </table>
       )}
       <footer>
-        <span role="status">{entities.length === 0 ? "No claimed device that you may see." : `${more ? "The first " : ""}${entities.length === 1 ? "1 entity" : `${entities.length} entities`}`}</span>
+        <span role="status">{entities.length === 0 ? "No claimed device that you may see." : `${more ? "The first " : ""}${formatPlural(entities.length, "entity", "entities")}`}</span>
       </footer>
     </section>
   );

@@ -7,7 +7,7 @@ import { conventions, placeOf } from "./connect";
 import { Command } from "./copy";
 import { chartableKeys } from "./entity";
 import { EntityList, type Row } from "./entity-list";
-import { formatCount, formatLatency, formatTime, formatUptime, formatValue } from "./format";
+import { formatCount, formatLatency, formatPlural, formatTime, formatUptime, formatValue } from "./format";
 import { freshness } from "./freshness";
 import { Lanes } from "./lanes";
 import { onBack, stream } from "./live";
@@ -275,7 +275,7 @@ export function EntitiesPage({ route }: { route: EntitiesRoute }) {
             {nothing && <p class="nothing">{noMatch(list)}</p>}
             <footer>
               <span role="status">
-                {ids.length.toLocaleString("en-US")} {ids.length === 1 ? "entity" : "entities"} shown
+                {formatPlural(ids.length, "entity", "entities")} shown
                 {more && !searching && registered > 0 ? ` of ${registered.toLocaleString("en-US")}` : ""}
               </span>
               {more && (

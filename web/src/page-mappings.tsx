@@ -2,6 +2,7 @@ import { Age } from "./age";
 import { api } from "./api";
 import { now } from "./clock";
 import { formatCount, formatLatency, formatTime } from "./format";
+import { NamedList } from "./named-list";
 import { usePolled } from "./polled";
 import { entityRoute, formatRoute, type Route } from "./route";
 import { Tile } from "./tile";
@@ -25,42 +26,6 @@ function Numbers({ stats }: { stats: MappingList["stats"] }) {
 
 function StateWord({ state }: { state: string }) {
   return <span class={state === "active" ? "mapping-state" : `mapping-state ${state}`}>{state}</span>;
-}
-
-function List({ mappings, selected }: { mappings: readonly Mapping[]; selected: string }) {
-  return (
-    <section class="card" aria-label="Mappings">
-      <table class="listed">
-        <thead>
-          <tr>
-            <th scope="col">Mapping</th>
-            <th scope="col">Into</th>
-            <th scope="col" class="cell-state-word">
-              State
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {mappings.map((mapping) => (
-            <tr key={mapping.name} aria-selected={mapping.name === selected}>
-              <th scope="row" title={mapping.name}>
-                <a href={formatRoute({ page: "mappings", id: mapping.name })}>{mapping.name}</a>
-              </th>
-              <td>
-                <a href={entityRoute(mapping.into)}>{mapping.into}</a>
-              </td>
-              <td class="cell-state-word">
-                <StateWord state={mapping.state} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <footer>
-        <span role="status">{mappings.length === 1 ? "1 mapping" : `${mappings.length} mappings`}</span>
-      </footer>
-    </section>
-  );
 }
 
 /** How many entities a source has, and which other mappings compute it. */
@@ -174,7 +139,21 @@ export function MappingsPage({ route }: { route: MappingsRoute }) {
         <>
           {stats && <Numbers stats={stats} />}
           <div class="split master">
-            {mappings && <List mappings={mappings} selected={detail?.name ?? ""} />}
+            {mappings && (
+              <NamedList
+                label="Mappings"
+                noun="mapping"
+                about="Into"
+                states
+                selected={detail?.name ?? ""}
+                items={mappings.map(({ name, into, state }) => ({
+                  name,
+                  href: formatRoute({ page: "mappings", id: name }),
+                  about: <a href={entityRoute(into)}>{into}</a>,
+                  state: <StateWord state={state} />,
+                }))}
+              />
+            )}
             {detail && <Detail mapping={detail} />}
           </div>
         </>

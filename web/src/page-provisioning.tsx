@@ -1,10 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { AccessNav } from "./access-nav";
 import { api, describe } from "./api";
+import { attempt } from "./attempt";
 import { now } from "./clock";
 import { placeOf, post } from "./connect";
 import { Command } from "./copy";
-import { formatTime } from "./format";
+import { formatPlural, formatTime } from "./format";
 import { usePolled } from "./polled";
 import { entityRoute, formatRoute, type Route } from "./route";
 import { caller } from "./session";
@@ -114,14 +115,8 @@ function Secret({ made }: { made: ProvisionKey }) {
 }
 
 function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; selected: string; onError: (text: string) => void }) {
-  const revoke = async (name: string): Promise<void> => {
-    if (!confirm(`Revoke ${name}? Devices that have used it stay.`)) return;
-    try {
-      await api.deleteProvisionKey(name);
-      onError("");
-    } catch (thrown) {
-      onError(describe(thrown));
-    }
+  const revoke = (name: string): void => {
+    if (confirm(`Revoke ${name}? Devices that have used it stay.`)) void attempt(() => api.deleteProvisionKey(name), onError);
   };
   return (
     <section class="card scrolled" aria-label="Provision keys">
@@ -156,7 +151,7 @@ function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; sele
                 {key.by ? ` by ${key.by}` : ""}
               </td>
               <td>
-                <button type="button" class="link" onClick={() => void revoke(key.name)} aria-label={`Revoke ${key.name}`}>
+                <button type="button" class="link" onClick={() => revoke(key.name)} aria-label={`Revoke ${key.name}`}>
                   Revoke
                 </button>
               </td>
@@ -165,7 +160,7 @@ function Keys({ keys, selected, onError }: { keys: readonly ProvisionKey[]; sele
         </tbody>
       </table>
       <footer>
-        <span role="status">{keys.length === 1 ? "1 provision key" : `${keys.length} provision keys`}</span>
+        <span role="status">{formatPlural(keys.length, "provision key")}</span>
       </footer>
     </section>
   );
@@ -206,7 +201,7 @@ function Devices({ of }: { of: string }) {
       {list.value && (
         <footer>
           <span role="status">
-            {devices.length === 0 ? "None yet." : devices.length === 1 ? "1 device" : `${list.value.next === undefined ? "" : "The first "}${devices.length} devices`}
+            {devices.length === 0 ? "None yet." : `${list.value.next === undefined ? "" : "The first "}${formatPlural(devices.length, "device")}`}
           </span>
         </footer>
       )}

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { ApiError, api, describe, isAbort } from "./api";
 import { now } from "./clock";
 import { formatCount, formatTime } from "./format";
+import { NamedList } from "./named-list";
 import { usePolled } from "./polled";
 import { formatRoute, type Route } from "./route";
 import type { Script, ScriptBody, ScriptFailure, ScriptStep, ScriptVersion } from "./types";
@@ -44,41 +45,6 @@ function bodyOf({ source, type, where, keys }: Draft): ScriptBody {
 
 function StateWord({ state }: { state: string }) {
   return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{state}</span>;
-}
-
-function List({ scripts, selected }: { scripts: readonly Script[]; selected: string }) {
-  return (
-    <section class="card" aria-label="Scripts">
-      <table class="listed">
-        <thead>
-          <tr>
-            <th scope="col">Script</th>
-            <th scope="col">Calls</th>
-            <th scope="col" class="cell-state-word">
-              State
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {scripts.map((script) => (
-            <tr key={script.name} aria-selected={script.name === selected}>
-              <th scope="row" title={script.name}>
-                <a href={formatRoute({ page: "scripts", id: script.name })}>{script.name}</a>
-              </th>
-              <td>{formatCount(script.runs)}</td>
-              <td class="cell-state-word">
-                <StateWord state={script.state} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <footer>
-        <span role="status">{scripts.length === 1 ? "1 script" : `${scripts.length} scripts`}</span>{" "}
-        {selected !== "" && <a href={formatRoute({ page: "scripts", id: "" })}>New script</a>}
-      </footer>
-    </section>
-  );
 }
 
 /** A text with the numbers of its lines, of which some are marked. */
@@ -391,7 +357,22 @@ export function ScriptsPage({ route }: { route: ScriptsRoute }) {
       </p>
       <div class="split master">
         <div>
-          {list.value && <List scripts={list.value.scripts} selected={route.id} />}
+          {list.value && (
+            <NamedList
+              label="Scripts"
+              noun="script"
+              about="Calls"
+              states
+              selected={route.id}
+              create={formatRoute({ page: "scripts", id: "" })}
+              items={list.value.scripts.map(({ name, runs, state }) => ({
+                name,
+                href: formatRoute({ page: "scripts", id: name }),
+                about: formatCount(runs),
+                state: <StateWord state={state} />,
+              }))}
+            />
+          )}
           {stored && <Versions script={stored} onShow={(version) => show(stored.name, version)} onError={(text) => (error.value = text)} />}
         </div>
         <div>

@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 import { api, describe, isAbort } from "./api";
 import { now } from "./clock";
 import { formatAge } from "./format";
+import { NamedList } from "./named-list";
 import { usePolled } from "./polled";
 import { entityRoute, formatRoute, type Route } from "./route";
 import { guessTemplate } from "./template-guess";
@@ -33,38 +34,6 @@ function parseTemplate(text: string): { body: TemplateBody | null; error: string
   } catch (thrown) {
     return { body: null, error: `The template must be JSON: ${thrown instanceof Error ? thrown.message : String(thrown)}` };
   }
-}
-
-function List({ templates, selected }: { templates: readonly Template[]; selected: string }) {
-  return (
-    <section class="card" aria-label="Templates">
-      <table class="listed">
-        <thead>
-          <tr>
-            <th scope="col">Template</th>
-            <th scope="col">Topic</th>
-          </tr>
-        </thead>
-        <tbody>
-          {templates.map((each) => (
-            <tr key={each.name} aria-selected={each.name === selected}>
-              <th scope="row" title={each.name}>
-                <a href={formatRoute({ page: "templates", id: each.name })}>{each.name}</a>
-              </th>
-              <td>
-                <code>{each.template.topic}</code>
-                {each.problem && <p class="problem">{each.problem}</p>}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <footer>
-        <span role="status">{templates.length === 1 ? "1 template" : `${templates.length} templates`}</span>{" "}
-        {selected !== "" && <a href={formatRoute({ page: "templates", id: "" })}>New template</a>}
-      </footer>
-    </section>
-  );
 }
 
 function Refused({ list, onPick }: { list: readonly Refusal[]; onPick: (refusal: Refusal) => void }) {
@@ -274,7 +243,25 @@ export function TemplatesPage({ route }: { route: TemplatesRoute }) {
       <p role="alert">{list.error}</p>
       <div class="split master">
         <div>
-          {list.value && <List templates={list.value.templates} selected={route.id} />}
+          {list.value && (
+            <NamedList
+              label="Templates"
+              noun="template"
+              about="Topic"
+              selected={route.id}
+              create={formatRoute({ page: "templates", id: "" })}
+              items={list.value.templates.map(({ name, template, problem }) => ({
+                name,
+                href: formatRoute({ page: "templates", id: name }),
+                about: (
+                  <>
+                    <code>{template.topic}</code>
+                    {problem && <p class="problem">{problem}</p>}
+                  </>
+                ),
+              }))}
+            />
+          )}
           <Refused list={refused.slice(0, 30)} onPick={pickRefusal} />
           {list.value && <ReadyList list={list.value.ready} onPick={pickReady} />}
         </div>

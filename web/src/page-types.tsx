@@ -2,42 +2,19 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, describe, isAbort } from "./api";
 import { formatValue } from "./format";
+import { NamedList } from "./named-list";
 import { poll } from "./poll";
 import { formatRoute, type Route } from "./route";
 import type { Property, ResolvedType, Type } from "./types";
 
 type TypesRoute = Extract<Route, { page: "types" }>;
 
-function TypeLink({ id }: { id: string }) {
-  return <a href={formatRoute({ page: "types", id })}>{id}</a>;
+function typeRoute(id: string): string {
+  return formatRoute({ page: "types", id });
 }
 
-function List({ types, selected }: { types: readonly Type[]; selected: string }) {
-  return (
-    <section class="card" aria-label="Types">
-      <table class="listed">
-        <thead>
-          <tr>
-            <th scope="col">Type</th>
-            <th scope="col">Extends</th>
-          </tr>
-        </thead>
-        <tbody>
-          {types.map((type) => (
-            <tr key={type.id} aria-selected={type.id === selected}>
-              <th scope="row" title={type.description ?? type.name ?? type.id}>
-                <TypeLink id={type.id} />
-              </th>
-              <td>{type.extends?.join(", ") ?? ""}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <footer>
-        <span role="status">{types.length === 1 ? "1 type" : `${types.length} types`}</span>
-      </footer>
-    </section>
-  );
+function TypeLink({ id }: { id: string }) {
+  return <a href={typeRoute(id)}>{id}</a>;
 }
 
 /** What a schema allows beside its type, in words. */
@@ -207,7 +184,20 @@ export function TypesPage({ route }: { route: TypesRoute }) {
         <Empty />
       ) : (
         <div class="split master">
-          {list && <List types={list} selected={detail.value?.id ?? ""} />}
+          {list && (
+            <NamedList
+              label="Types"
+              noun="type"
+              about="Extends"
+              selected={detail.value?.id ?? ""}
+              items={list.map(({ id, name, description, extends: parents }) => ({
+                name: id,
+                title: description ?? name ?? id,
+                href: typeRoute(id),
+                about: parents?.join(", "),
+              }))}
+            />
+          )}
           {detail.value && <Detail type={detail.value} />}
         </div>
       )}

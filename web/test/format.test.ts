@@ -7,6 +7,7 @@ import {
   formatCount,
   formatLatency,
   formatNumber,
+  formatPlural,
   formatTicks,
   formatUptime,
   formatValue,
@@ -105,4 +106,10 @@ test("a local input reads back as the same second, also in summer time", () => {
   for (const ms of [Date.UTC(2026, 6, 1, 12, 30, 5), Date.UTC(2026, 0, 1, 0, 0, 59)]) {
     assert.equal(new Date(toLocalInput(ms)).getTime(), ms);
   }
+});
+
+test("one thing is not plural", () => {
+  assert.equal(formatPlural(1, "mapping"), "1 mapping");
+  assert.equal(formatPlural(0, "mapping"), "0 mappings");
+  assert.equal(formatPlural(1200, "entity", "entities"), "1,200 entities");
 });
