@@ -1,6 +1,9 @@
 package entity
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestABacklogThatStaysIsNotMovedForEachChange(t *testing.T) {
 	t.Parallel()
@@ -9,7 +12,7 @@ func TestABacklogThatStaysIsNotMovedForEachChange(t *testing.T) {
 	seq := uint64(0)
 	push := func() {
 		seq++
-		s.push(LoggedChange{Seq: seq})
+		s.push(LoggedChange{Seq: seq}, 1)
 	}
 	for len(s.buffer) < most-1 {
 		push()
@@ -29,5 +32,24 @@ func TestABacklogThatStaysIsNotMovedForEachChange(t *testing.T) {
 	}
 	if moved > 20*most {
 		t.Errorf("%d changes were moved for %d that came, want about as many", moved, 10*most)
+	}
+}
+
+func TestASubscriptionIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	const most, large = 4096, 1 << 20
+	s := &Subscription{rt: &Runtime{hub: &hub{buffer: most, generations: []Generation{{ID: "g"}}}}, values: true, most: most, ready: make(chan struct{}, 1)}
+	n := 0
+	for ; s.err == nil && n <= most; n++ {
+		s.push(LoggedChange{Seq: uint64(n + 1)}, large)
+	}
+	if n != MaxStreamBytes/large+1 {
+		t.Errorf("it lags after %d changes of 1 MiB", n)
+	}
+	if s.buffer != nil || s.bytes != 0 {
+		t.Errorf("%d changes with %d bytes are kept of one that lags", len(s.buffer), s.bytes)
+	}
+	if _, ok, err := s.fromBuffer(); ok || !errors.Is(err, ErrLagged) {
+		t.Errorf("a change: %v, %v; want ErrLagged", ok, err)
 	}
 }

@@ -108,11 +108,15 @@ func (h *hub) publish(done committed) {
 
 // push passes a change to those without a filter and to some others. REQUIRES: h.mu held.
 func (h *hub) push(some []*Subscription, c LoggedChange) {
+	if len(h.all)+len(some) == 0 {
+		return
+	}
+	bytes := c.Bytes()
 	for s := range h.all {
-		s.push(c)
+		s.push(c, bytes)
 	}
 	for _, s := range some {
-		s.push(c)
+		s.push(c, bytes)
 	}
 }
 
@@ -192,7 +196,7 @@ type Subscription struct {
 	mu     sync.Mutex
 	buffer []LoggedChange // guarded by mu
 	head   int            // of buffer, guarded by mu
-	bytes  int            // of buffer where it may have more than the hub's, guarded by mu
+	bytes  int            // of buffer, guarded by mu
 	err    error          // why nothing more is pushed, guarded by mu
 	ready  chan struct{}  // something happened
 }
@@ -250,19 +254,23 @@ func (h *hub) add(s *Subscription, fromNow bool) error {
 	return nil
 }
 
+// lagBytes is how much a subscription that lags may keep for its reader. Beyond that the reader gets
+// all of it from the log: what is in the buffers of those that keep up is the newest, and in memory
+// once, but each that lags would keep its own past.
+const lagBytes = 256 << 10
+
 // push puts a change into the buffer. REQUIRES: the hub's mu held.
-func (s *Subscription) push(c LoggedChange) {
+func (s *Subscription) push(c LoggedChange, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || !s.listed(&c) {
 		return
 	}
-	bytes := 0
-	if s.most > s.rt.hub.buffer {
-		bytes = c.bytes()
-	}
-	if n := len(s.buffer) - s.head; n >= s.most || n >= s.rt.hub.buffer && s.bytes+bytes > MaxStreamBytes {
+	if n := len(s.buffer) - s.head; n >= s.most || n > 0 && s.bytes+bytes > MaxStreamBytes {
 		s.err = ErrLagged
+		if s.bytes > lagBytes {
+			s.buffer, s.head, s.bytes = nil, 0, 0
+		}
 		s.rt.count.lagged.Add(1)
 		nudge(s.ready)
 		return
@@ -295,7 +303,7 @@ func (s *Subscription) Close() {
 }
 
 // Next returns the next change, and waits for it until ctx ends. Changes in the buffer are returned
-// before ErrLagged or ErrClosed. After an error other than that of ctx the subscription has ended.
+// before ErrLagged, unless they are large, and before ErrClosed. After an error other than that of ctx the subscription has ended.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	for {
 		if c, ok := s.fromPage(); ok {
@@ -415,9 +423,7 @@ func (s *Subscription) fromBuffer() (c Change, ok bool, err error) {
 	for s.head < len(s.buffer) {
 		next := s.buffer[s.head]
 		s.buffer[s.head] = LoggedChange{}
-		if s.most > s.rt.hub.buffer {
-			s.bytes -= next.bytes()
-		}
+		s.bytes -= next.Bytes()
 		if s.head++; s.head == len(s.buffer) {
 			s.buffer, s.head = s.buffer[:0], 0
 		}
@@ -437,7 +443,8 @@ func (s *Subscription) change(c LoggedChange) Change {
 	}
 }
 
-func (c *LoggedChange) bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
+// Bytes returns about how much memory the change takes.
+func (c *LoggedChange) Bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
 
 // nudge tells who waits on the channel, once, that there is something new.
 func nudge(ch chan struct{}) {

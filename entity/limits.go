@@ -65,8 +65,8 @@ const (
 	MaxSearchBytes = 256
 	// MaxStreamEntities bounds ChangesQuery.Entities.
 	MaxStreamEntities = 1000
-	// MaxStreamBytes bounds what a subscription holds beyond Config.StreamBuffer changes, see
-	// ChangesQuery.Buffer.
+	// MaxStreamBytes bounds the changes that a subscription holds for its reader, which are in memory
+	// once for all that hold them.
 	MaxStreamBytes = 32 << 20
 	// MaxOpenCommands bounds the commands of an entity that have not ended,
 	// MaxOpenCommandBytes their texts together, and MaxEndedCommands those that have

@@ -98,8 +98,7 @@ type ChangesQuery struct {
 	// Origin). The others take no room in the buffer.
 	Computed bool
 	// Buffer is how many changes the subscription holds for its reader before it gives up with
-	// ErrLagged, if that is more than Config.StreamBuffer. What it holds beyond that takes at most
-	// MaxStreamBytes.
+	// ErrLagged, if that is more than Config.StreamBuffer. They take at most MaxStreamBytes.
 	Buffer int
 }
 

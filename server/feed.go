@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -149,7 +150,7 @@ func (f *feedQuery) parseEvery(text string) (err error) {
 }
 
 // outlet writes events to a reader. An event without a cursor does not change where the reader
-// resumes.
+// resumes. Data of more than streamFlushBytes is not copied, and must not be changed afterwards.
 type outlet interface {
 	event(name, cursor string, data []byte)
 	alive(cursor string)
@@ -388,10 +389,22 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 	default:
 	}
 	if len(some.Values) > 0 {
-		f.data = appendChange(f.data[:0], &some)
+		f.encode(&some)
 		f.send(eventChange, c.Cursor)
 	}
 	return nil
+}
+
+// encode makes data of a reading.
+func (f *feed) encode(c *entity.Change) {
+	switch size := c.Bytes(); {
+	case size <= streamFlushBytes/8: // also where each byte is escaped
+		f.data = appendChange(f.data[:0], c)
+	case f.query.mode == feedRealtime && len(f.query.keys) == 0: // the same for all readers
+		f.data = f.api.large.encode(c, size)
+	default:
+		f.data = appendChange(make([]byte, 0, size), c)
+	}
 }
 
 // takePresence sends a change of presence.
@@ -431,6 +444,27 @@ func (f *feed) send(name, cursor string) {
 		f.cursor = cursor
 	}
 	f.out.event(name, cursor, f.data)
+	if cap(f.data) > streamFlushBytes { // the outlet has it, or it is shared
+		f.data = nil
+	}
+}
+
+// largeEvent is the last large reading as it is sent to all readers: encoded for each of them it
+// would take a megabyte of each.
+type largeEvent struct {
+	mu   sync.Mutex
+	seq  uint64 // guarded by mu
+	data []byte // guarded by mu; the bytes are immutable
+}
+
+// encode returns the data of a reading of about so many bytes.
+func (l *largeEvent) encode(c *entity.Change, size int) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seq != c.Seq {
+		l.seq, l.data = c.Seq, appendChange(make([]byte, 0, size), c)
+	}
+	return l.data
 }
 
 // keepSamples returns the samples for which wanted returns true. It copies them, because all
@@ -535,7 +569,7 @@ func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 	}
 	slices.Sort(times)
 	for i, ts := range times {
-		f.data = appendChange(f.data[:0], &entity.Change{Entity: id, TS: ts, Values: byTime[ts], Committed: p.committed})
+		f.encode(&entity.Change{Entity: id, TS: ts, Values: byTime[ts], Committed: p.committed})
 		at := ""
 		if i == len(times)-1 {
 			at = cursor

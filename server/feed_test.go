@@ -352,3 +352,40 @@ func TestAStreamAsksOnlyEntitiesOfItsGrant(t *testing.T) {
 	s.post("in", `{"ts":5000,"values":{"t":5}}`)
 	stream.mustBe("change", `"entity":"in"`)
 }
+
+// Large events are not copied for each reader, and are the same for all.
+func TestLargeEventsAreWhole(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	next, conn := s.dialSocket("?kinds=readings,edits")
+	conn.SetReadLimit(1 << 20)
+	next() // hello
+	all, some, periodic := s.open("/v1/stream?kinds=readings,edits"), s.open("/v1/stream?key=a&key=b"), s.open("/v1/stream?mode=periodic&every=100ms")
+	for _, e := range []*events{all, some, periodic} {
+		e.lines.Buffer(nil, 1<<20)
+	}
+	text := strings.Repeat("\"x\n", 15_000) // each of which is escaped
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		values := fmt.Sprintf(`{"a":%s,"b":%d,"c":%s}`, quoted, i, quoted)
+		s.post("large", fmt.Sprintf(`{"ts":%d,"values":%s}`, i+1, values))
+		if m := next(); m.Event != "change" || !strings.Contains(string(m.Data), values) {
+			t.Fatalf("message %d: %s with %d bytes", i, m.Event, len(m.Data))
+		}
+		all.mustBe("change", values)
+		some.mustBe("change", fmt.Sprintf(`{"a":%s,"b":%d}`, quoted, i))
+		periodic.mustBe("change", values)
+		s.post("small", `{"n":1}`)
+		next()
+		all.mustBe("change", `{"n":1}`)
+		periodic.mustBe("change", `{"n":1}`)
+	}
+	s.send(201, "PATCH", "/v1/entities/edited/attributes/attributes", mediaMergePatch, fmt.Sprintf(`{"a":%s}`, quoted))
+	if m := next(); m.Event != "edit" || !strings.Contains(string(m.Data), string(quoted)) {
+		t.Fatalf("%s with %d bytes", m.Event, len(m.Data))
+	}
+	all.mustBe("edit", string(quoted))
+}

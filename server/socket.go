@@ -71,10 +71,13 @@ func listenIn(ctx context.Context, c *websocket.Conn) context.Context {
 type socketWriter struct {
 	conn     *websocket.Conn
 	ctx      context.Context //nolint:containedctx // of the connection
-	messages [][]byte
+	messages []outgoing
 	bytes    int
 	greeted  bool
 }
+
+// outgoing is a message: head or, if there is large data, head, data and a brace.
+type outgoing struct{ head, data []byte }
 
 // head appends the beginning of a message.
 func (o *socketWriter) head(name, cursor string) []byte {
@@ -85,14 +88,18 @@ func (o *socketWriter) head(name, cursor string) []byte {
 	return m
 }
 
-func (o *socketWriter) add(m []byte) {
+func (o *socketWriter) add(m outgoing) {
 	o.messages = append(o.messages, m)
-	o.bytes += len(m)
+	o.bytes += len(m.head) + len(m.data)
 }
 
 func (o *socketWriter) event(name, cursor string, data []byte) {
-	m := append(append(o.head(name, cursor), `,"data":`...), data...)
-	o.add(append(m, '}'))
+	m := append(o.head(name, cursor), `,"data":`...)
+	if len(data) > streamFlushBytes {
+		o.add(outgoing{m, data})
+		return
+	}
+	o.add(outgoing{head: append(append(m, data...), '}')})
 }
 
 // alive sends a sign of life; the first one is called hello.
@@ -101,21 +108,36 @@ func (o *socketWriter) alive(cursor string) {
 	if !o.greeted {
 		name, o.greeted = "hello", true
 	}
-	o.add(append(o.head(name, cursor), '}'))
+	o.add(outgoing{head: append(o.head(name, cursor), '}')})
 }
 
 func (o *socketWriter) buffered() int { return o.bytes }
 
 func (o *socketWriter) flush() error {
 	for i, m := range o.messages {
-		ctx, cancel := context.WithTimeout(o.ctx, streamWriteTimeout)
-		err := o.conn.Write(ctx, websocket.MessageText, m)
-		cancel()
-		if err != nil {
+		if err := o.write(m); err != nil {
 			return err
 		}
-		o.messages[i] = nil
+		o.messages[i] = outgoing{}
 	}
 	o.messages, o.bytes = o.messages[:0], 0
 	return nil
+}
+
+func (o *socketWriter) write(m outgoing) error {
+	ctx, cancel := context.WithTimeout(o.ctx, streamWriteTimeout)
+	defer cancel()
+	if m.data == nil {
+		return o.conn.Write(ctx, websocket.MessageText, m.head)
+	}
+	w, err := o.conn.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	for _, part := range [][]byte{m.head, m.data, {'}'}} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }

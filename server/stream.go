@@ -31,6 +31,7 @@ type streamAPI struct {
 	places  *places                        // counts the open streams
 	events  [len(eventNames)]atomic.Uint64 // sent to readers, by name
 	judge   judge
+	large   largeEvent
 }
 
 func (a *streamAPI) operations() []operation {
@@ -92,6 +93,7 @@ type eventWriter struct {
 	rc  *http.ResponseController
 	buf []byte
 	id  string // the last one written
+	err error  // of writing a large event
 }
 
 // open writes the headers.
@@ -106,7 +108,15 @@ func (e *eventWriter) open() {
 func (e *eventWriter) event(name, cursor string, data []byte) {
 	e.cursor(cursor)
 	e.buf = append(append(e.buf, "event: "...), name...)
-	e.buf = append(append(e.buf, "\ndata: "...), data...)
+	e.buf = append(e.buf, "\ndata: "...)
+	if len(data) > streamFlushBytes {
+		e.write()
+		if e.err == nil {
+			_, e.err = e.w.Write(data)
+		}
+	} else {
+		e.buf = append(e.buf, data...)
+	}
 	e.buf = append(e.buf, "\n\n"...)
 }
 
@@ -130,19 +140,26 @@ func (e *eventWriter) cursor(id string) {
 func (e *eventWriter) buffered() int { return len(e.buf) }
 
 func (e *eventWriter) flush() error {
-	if len(e.buf) == 0 {
+	if len(e.buf) == 0 && e.err == nil {
 		return nil
 	}
-	if err := e.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil {
-		return fmt.Errorf("write events: %w", err)
+	e.write()
+	if e.err == nil {
+		e.err = e.rc.Flush()
 	}
-	_, err := e.w.Write(e.buf)
-	if err == nil {
-		err = e.rc.Flush()
-	}
-	e.buf = e.buf[:0]
-	if err != nil {
-		return fmt.Errorf("write events: %w", err)
+	if e.err != nil {
+		return fmt.Errorf("write events: %w", e.err)
 	}
 	return nil
+}
+
+// write writes what is buffered.
+func (e *eventWriter) write() {
+	if e.err == nil {
+		e.err = e.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	}
+	if e.err == nil {
+		_, e.err = e.w.Write(e.buf)
+	}
+	e.buf = e.buf[:0]
 }

@@ -332,7 +332,8 @@ type process struct {
 	errors     *strings.Builder
 }
 
-func startProcess(t *testing.T, binary, dir string) *process {
+// startProcess starts the program on a directory, with additions to its environment.
+func startProcess(t *testing.T, binary, dir string, env ...string) *process {
 	t.Helper()
 	p := &process{errors: &strings.Builder{}}
 	args := []string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", dir}
@@ -340,7 +341,7 @@ func startProcess(t *testing.T, binary, dir string) *process {
 		args = append(args[:len(args)-2], "--store", address)
 	}
 	p.cmd = exec.CommandContext(context.Background(), binary, args...)
-	p.cmd.Stderr = p.errors
+	p.cmd.Stderr, p.cmd.Env = p.errors, append(os.Environ(), env...)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -259,7 +259,10 @@ func Decode(data []byte, first uint64, n, committed int64, yield func(c entity.L
 	return nil
 }
 
-// Page returns changes after one, up to limit: what the stores' Changes share. read gives
+// pageBytes is the size at which a page ends: each stream that resumes has one.
+const pageBytes = 512 << 10
+
+// Page returns changes after one, up to limit or pageBytes: what the stores' Changes share. read gives
 // row the rows of the log in their order, from the one that has the change after that, and
 // begins from the beginning where it is read again; the error of row ends it.
 func Page(info entity.StoreInfo, after uint64, limit int, read func(row func(data []byte, first uint64, n, committed int64) error) error) (list []entity.LoggedChange, err error) {
@@ -269,18 +272,21 @@ func Page(info entity.StoreInfo, after uint64, limit int, read func(row func(dat
 	if after == info.LastChange {
 		return nil, nil
 	}
+	bytes := 0
+	full := func() bool { return len(list) == limit || bytes >= pageBytes }
 	err = read(func(data []byte, first uint64, n, committed int64) error {
-		if len(list) == limit {
+		if full() {
 			return errFull
 		}
 		return Decode(data, first, n, committed, func(c entity.LoggedChange, _ uint64) bool {
 			if c.Seq == after+1 {
-				list = nil // read again
+				list, bytes = nil, 0 // read again
 			}
 			if c.Seq > after {
 				list = append(list, c)
+				bytes += c.Bytes()
 			}
-			return len(list) < limit
+			return !full()
 		})
 	})
 	if errors.Is(err, errFull) {

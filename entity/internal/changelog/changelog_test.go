@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -130,4 +131,25 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%d changes without an error, want %d", len(list), n)
 		}
 	})
+}
+
+func TestAPageEndsByItsBytes(t *testing.T) {
+	const changes, size = 10, 200_000
+	b := &entity.Batch{First: 1, Entities: []entity.BatchEntity{{ID: "a"}}}
+	for i := range int64(changes) {
+		b.Records = append(b.Records, entity.Record{Seq: uint64(i + 1), Reading: entity.Reading{TS: i, Values: []entity.Sample{{Key: "t", Value: value.String(strings.Repeat("x", size))}}}})
+	}
+	row := Append(nil, b)
+	info := entity.StoreInfo{FirstChange: 1, LastChange: changes}
+	pages := 0
+	for after := uint64(0); after < changes; pages++ {
+		list, err := Page(info, after, 512, func(take func([]byte, uint64, int64, int64) error) error { return take(row, 1, changes, 0) })
+		if err != nil || len(list) == 0 || len(list) > pageBytes/size+1 || list[0].Seq != after+1 {
+			t.Fatalf("after %d: %d changes, %v", after, len(list), err)
+		}
+		after = list[len(list)-1].Seq
+	}
+	if pages < 3 {
+		t.Errorf("%d pages", pages)
+	}
 }
