@@ -125,7 +125,7 @@ func (l *lot[M]) enter(stamp uint64) (w way, to peer, epoch uint64) {
 	defer l.mu.Unlock()
 	switch {
 	case stamp != 0 && stamp >= l.epoch:
-		if !l.here || stamp != l.epoch || len(l.left)+len(l.early) > 0 {
+		if !l.here || stamp != l.epoch || l.pumping || len(l.left)+len(l.early) > 0 {
 			return toWait, to, 0
 		}
 	case l.pumping || l.blocked(stamp) || len(l.left)+len(l.queue) > 0 || l.here && len(l.early) > 0:
@@ -154,6 +154,7 @@ func (l *lot[M]) park(m actor.Held[M], parked *parking, cut bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = l.cut || cut
+	l.open.Store(false) // until the router has sent it: what follows must not find another way
 	p := parcel[M]{m: m, counted: true, since: time.Now()}
 	if stamp := m.Stamp(); stamp != 0 && stamp >= l.epoch {
 		if !parked.enter(len(l.early) == 0) {

@@ -1,0 +1,510 @@
+//go:build unix
+
+package chaos_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/killtest"
+	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/internal/soaktest"
+	"github.com/greenroom-go/greenroom/persist/jetstream"
+)
+
+const (
+	observer = "node-t" // the test's own process
+	engine   = "engine" // in the lines
+	askers   = 4
+	patience = 3 * time.Minute // for what takes seconds
+)
+
+var nodeNames = []string{"node-a", "node-b", "node-c"}
+
+// world is a round.
+type world struct {
+	t        *testing.T
+	ctx      context.Context
+	rand     *rand.Rand
+	nats     string // the address of the server
+	lines    *lines
+	evidence *evidence
+	keys     []string
+	ttl      time.Duration
+	talks    bool // the nodes tell numbers
+	m        *member
+
+	mu      sync.Mutex
+	procs   map[string]*process
+	closing bool
+	all     sync.WaitGroup // those who wait for processes
+}
+
+// process is a node.
+type process struct {
+	name  string
+	cmd   *exec.Cmd
+	ready chan struct{} // it listens
+	ended chan struct{}
+	why   string // it has ended by itself
+}
+
+// newWorld starts three nodes. Whichever ends is started again until the world ends.
+func newWorld(t *testing.T, ctx context.Context, seed uint64, ttl time.Duration, talks bool) *world {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server is not ready")
+	}
+	at, err := url.Parse(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, ctx: ctx, rand: rand.New(rand.NewPCG(seed, seed)), nats: at.Host, ttl: ttl, talks: talks, evidence: newEvidence(),
+		lines: newLines(append(slices.Clone(nodeNames), observer)...), procs: make(map[string]*process),
+	}
+	for i := range 12 {
+		w.keys = append(w.keys, fmt.Sprint("k", i))
+	}
+	addr, target, stop := w.lines.listen(t, "", observer)
+	t.Cleanup(stop)
+	if w.m, err = join(ctx, nodeConfig{Name: observer, NATS: "nats://" + w.nats, Advertise: addr, TTL: ttl}, true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.m.close)
+	target <- w.m.node.Remote().Addr().String()
+	t.Cleanup(w.end)
+	for _, name := range nodeNames {
+		w.start(name)
+	}
+	for _, name := range nodeNames {
+		w.await(name+" listens", func() bool { return closed(w.proc(name).ready) })
+	}
+	return w
+}
+
+// start starts a node.
+func (w *world) start(name string) {
+	peers, target, stopPeers := w.lines.listen(w.t, "", name)
+	nc, natsTarget, stopNATS := w.lines.listen(w.t, name, engine)
+	natsTarget <- w.nats
+	c := nodeConfig{Name: name, NATS: "nats://" + nc, Advertise: peers, TTL: w.ttl}
+	if w.talks {
+		c.Talks = w.keys[:talkKeys]
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := killtest.Command(w.t, nil, childNode+"="+string(text))
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	p := &process{name: name, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{})}
+	w.mu.Lock()
+	w.procs[name] = p
+	w.mu.Unlock()
+	w.all.Go(func() {
+		for lines := bufio.NewReader(out); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break // what was killed may have said half a line
+			}
+			switch what, rest, _ := strings.Cut(strings.TrimSpace(line), " "); what {
+			case "listens":
+				target <- rest
+				close(p.ready)
+			case "ended":
+				p.why = rest
+			default:
+				w.evidence.add(line)
+			}
+		}
+		_ = cmd.Wait()
+		stopPeers() // and not before: until then it may live
+		stopNATS()
+		w.mu.Lock()
+		again := !w.closing
+		w.mu.Unlock()
+		if p.why != "" {
+			w.t.Logf("%s has ended: %s", name, p.why)
+		}
+		if again {
+			w.start(name)
+		}
+		close(p.ended)
+	})
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *world) proc(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.procs[name]
+}
+
+// signal sends a signal to a node, which may have ended just now.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// end ends all nodes.
+func (w *world) end() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	for _, name := range nodeNames {
+		w.proc(name).signal(syscall.SIGKILL)
+	}
+	w.all.Wait()
+}
+
+// await waits until something holds.
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	for !holds() {
+		if pause.For(ctx, 10*time.Millisecond) != nil {
+			w.t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
+// some waits for a time of up to most.
+func (w *world) some(most time.Duration) {
+	_ = pause.For(w.ctx, time.Duration(w.rand.Int64N(int64(most))))
+}
+
+// load asks until it is ended.
+func (w *world) load(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for i := range askers {
+		random := rand.New(rand.NewPCG(w.rand.Uint64(), 1))
+		all.Go(func() {
+			for n := 1; pause.For(ctx, time.Duration(random.Int64N(int64(20*time.Millisecond)))) == nil; n++ {
+				w.swap(w.keys[random.IntN(len(w.keys))], fmt.Sprintf("%d-%d", i, n), random)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// swap puts a value, by way of some node. It notes what came of it.
+func (w *world) swap(key, value string, random *rand.Rand) error {
+	s := swap{key: key, value: value}
+	vias := w.m.vias.Refs()
+	var err error
+	s.began = now()
+	if k := random.IntN(2 * len(vias)); k < len(vias) {
+		s.before, err = actor.AskFor[string](w.ctx, vias[k], Via{Key: key, Value: value}, actor.Within(askLimit))
+	} else {
+		s.before, err = actor.AskFor[string](w.ctx, w.m.kind.Ref(key), Swap{Value: value}, actor.Within(askLimit))
+	}
+	s.over, s.known = now(), err == nil
+	w.evidence.addSwap(s)
+	return err
+}
+
+// answer waits until all keys have answered what was asked after the call, and returns how long that took.
+func (w *world) answer(what string) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	var all sync.WaitGroup
+	for i, key := range w.keys {
+		random := rand.New(rand.NewPCG(w.rand.Uint64(), 2))
+		all.Go(func() {
+			for n := 1; w.swap(key, fmt.Sprintf("%s-%d-%d-%d", what, began.UnixNano(), i, n), random) != nil; n++ {
+				if w.ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if w.ctx.Err() != nil {
+		w.t.Fatalf("after %s: not all keys answer", what)
+	}
+	return time.Since(began)
+}
+
+// converge waits until all nodes know the same owners, and all keys answer.
+func (w *world) converge() {
+	w.t.Helper()
+	w.answer("the end")
+	why := ""
+	w.await("all nodes know the same owners", func() bool {
+		want := owners(w.m.kind, w.keys)
+		refs := w.m.vias.Refs()
+		if len(refs) != len(nodeNames)+1 || slices.Contains(want, "") {
+			why = fmt.Sprintf("%d nodes are known, with the owners %q", len(refs), want)
+			return false
+		}
+		for _, ref := range refs {
+			got, err := actor.AskFor[[]string](w.ctx, ref, Owners{Keys: w.keys}, actor.Within(askLimit))
+			if err != nil || !slices.Equal(got, want) {
+				why = fmt.Sprintf("%s knows %q, %v, and not %q", ref.PID(), got, err, want)
+				return false
+			}
+		}
+		return true
+	})
+	if w.t.Failed() {
+		w.t.Log(why)
+	}
+}
+
+// readJournal has what is in the journal be judged.
+func (w *world) readJournal() {
+	w.t.Helper()
+	nc, err := nats.Connect("nats://" + w.nats)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer nc.Close()
+	journal, err := jetstream.Open(w.ctx, nc, jetstream.Options{Stream: "chaos_journal"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, key := range w.keys {
+		for after := uint64(0); ; {
+			records, err := journal.Events(w.ctx, "/reg/"+key, after, 1000)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if len(records) == 0 {
+				break
+			}
+			for _, r := range records {
+				after = r.Number
+				if r.Type == "" {
+					continue
+				}
+				value, err := types.Decode(r.Type, r.Data)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				w.evidence.journal[key] = append(w.evidence.journal[key], value.(Swapped))
+			}
+		}
+	}
+	if err := journal.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// leave has a node leave in order, and waits until its successor is there.
+func (w *world) leave(name string) {
+	p := w.proc(name)
+	p.signal(syscall.SIGTERM)
+	w.await(name+" leaves", func() bool { return closed(p.ended) })
+	w.await(name+" is there again", func() bool { return closed(w.proc(name).ready) })
+}
+
+// jitter has messages between nodes take longer now and then, each way by itself.
+func (w *world) jitter() (end func()) {
+	ctx, cancel := context.WithCancel(w.ctx)
+	var all sync.WaitGroup
+	way := func(from, to string, random *rand.Rand) {
+		for blocked := false; pause.For(ctx, time.Duration(random.Int64N(int64(60*time.Millisecond)))) == nil; {
+			blocked = !blocked
+			w.lines.block(from, to, blocked, false)
+		}
+		w.lines.block(from, to, false, false)
+	}
+	for _, from := range nodeNames {
+		for _, to := range nodeNames {
+			if from != to {
+				random := rand.New(rand.NewPCG(w.rand.Uint64(), 3))
+				all.Go(func() { way(from, to, random) })
+			}
+		}
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// busiest returns the node with most keys.
+func (w *world) busiest() string {
+	count := make(map[string]int)
+	for _, name := range owners(w.m.kind, w.keys) {
+		count[name]++
+	}
+	return slices.MaxFunc(nodeNames, func(a, b string) int { return count[a] - count[b] })
+}
+
+// fault is what goes wrong: it ends when all is as it was.
+type fault struct {
+	name string
+	do   func(w *world, name string) string
+}
+
+var faults = []fault{
+	{"is killed", func(w *world, name string) string {
+		w.proc(name).signal(syscall.SIGKILL)
+		return fmt.Sprintf("all keys have answered after %v", w.answer("kill"))
+	}},
+	{"is stopped", func(w *world, name string) string {
+		p := w.proc(name)
+		p.signal(syscall.SIGSTOP)
+		took := w.answer("stop")
+		p.signal(syscall.SIGCONT)
+		return fmt.Sprintf("all keys have answered after %v, with a TTL of %v", took, ttl)
+	}},
+	{"is stopped for a moment", func(w *world, name string) string {
+		p := w.proc(name)
+		p.signal(syscall.SIGSTOP)
+		w.some(ttl)
+		p.signal(syscall.SIGCONT)
+		return fmt.Sprintf("all keys have answered %v after that", w.answer("moment"))
+	}},
+	{"is cut off from the engine", func(w *world, name string) string {
+		w.lines.cut(name, engine, true, w.rand.IntN(2) == 0)
+		took := w.answer("cut")
+		w.some(ttl)
+		w.lines.cut(name, engine, false, false)
+		return fmt.Sprintf("all keys have answered after %v, with a TTL of %v", took, ttl)
+	}},
+	{"is cut off from everything", func(w *world, name string) string {
+		for _, other := range w.lines.names {
+			w.lines.cut(name, other, other != name, true)
+		}
+		w.lines.cut(name, engine, true, true)
+		took := w.answer("isolation")
+		for _, other := range slices.Concat(w.lines.names, []string{engine}) {
+			w.lines.cut(name, other, false, false)
+		}
+		return fmt.Sprintf("all keys have answered after %v, with a TTL of %v", took, ttl)
+	}},
+	{"is cut off from another node", func(w *world, name string) string {
+		others := slices.DeleteFunc(slices.Clone(w.lines.names), func(other string) bool { return other == name })
+		other := others[w.rand.IntN(len(others))]
+		w.lines.block(name, other, true, w.rand.IntN(2) == 0)
+		if w.rand.IntN(2) == 0 { // or one way only
+			w.lines.block(other, name, true, false)
+		}
+		w.some(ttl / 2)
+		w.lines.cut(name, other, false, false)
+		return fmt.Sprintf("all keys have answered %v after that", w.answer("pair"))
+	}},
+	{"leaves", func(w *world, name string) string {
+		began := time.Now()
+		w.leave(name)
+		return fmt.Sprintf("and another one has come after %v", time.Since(began))
+	}},
+}
+
+// TestAClusterInTroubleLosesNothing has each fault happen to nodes under load, and judges what has come of it.
+func TestAClusterInTroubleLosesNothing(t *testing.T) {
+	t.Parallel()
+	rounds := soaktest.Rounds(t, 1, 25)
+	for round := range rounds {
+		seed := uint64(1)
+		if rounds > 1 {
+			seed = rand.Uint64()
+		}
+		t.Run(fmt.Sprintf("%d/seed=%#x", round+1, seed), func(t *testing.T) { trouble(t, seed) })
+	}
+}
+
+func trouble(t *testing.T, seed uint64) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
+	defer cancel()
+	w := newWorld(t, ctx, seed, ttl, false)
+	w.answer("the start")
+	end := w.load(ctx)
+	for _, i := range w.rand.Perm(len(faults)) {
+		name := w.busiest()
+		if w.rand.IntN(4) == 0 {
+			name = nodeNames[w.rand.IntN(len(nodeNames))]
+		}
+		w.await(name+" is there", func() bool { return closed(w.proc(name).ready) })
+		t.Logf("soak: %s %s: %s", name, faults[i].name, faults[i].do(w, name))
+	}
+	end()
+	w.converge()
+	w.end() // all that they have said is evidence now
+	w.readJournal()
+	for _, wrong := range w.evidence.judge() {
+		t.Error(wrong)
+	}
+	known, epochs := 0, make(map[string]bool)
+	for _, s := range w.evidence.swaps {
+		if s.known {
+			known++
+		}
+	}
+	for _, s := range w.evidence.sights {
+		epochs[fmt.Sprint(s.key, s.epoch)] = true
+	}
+	t.Logf("soak: seed %#x: of %d swaps %d were acknowledged; %d keys had %d epochs; %d moments were judged",
+		seed, len(w.evidence.swaps), known, len(w.keys), len(epochs), len(w.evidence.sights))
+}
+
+// TestOrderIsKeptWhileAllNodesAreReplaced has nodes tell registers numbers while one after the other leaves in
+// order, and another one takes its place.
+func TestOrderIsKeptWhileAllNodesAreReplaced(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
+	defer cancel()
+	w := newWorld(t, ctx, 1, time.Minute, true) // no lease ends while they leave
+	w.answer("the start")
+	calm := w.jitter()
+	for range soaktest.Rounds(t, 1, 10) {
+		for _, name := range nodeNames {
+			w.leave(name)
+			w.answer("a leave")
+		}
+	}
+	calm()
+	for _, ref := range w.m.vias.Refs() {
+		if _, err := actor.AskFor[bool](ctx, ref, Hush{}); err != nil {
+			t.Fatalf("%s: %v", ref.PID(), err)
+		}
+	}
+	w.await("all messages have come", w.evidence.complete)
+	w.end()
+	for _, wrong := range append(w.evidence.inOrder(), w.evidence.atMostOne()...) {
+		t.Error(wrong)
+	}
+	t.Logf("soak: %d messages have come in order, over %d moments with a lease", len(w.evidence.notices), len(w.evidence.sights))
+}

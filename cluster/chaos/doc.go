@@ -1,0 +1,19 @@
+// Package chaos has the tests in which the processes of a cluster are killed, stopped and cut off from each
+// other and from their engine, while they are under load. It has nothing else.
+//
+//	go test ./cluster/chaos -v                     # one round, half a minute
+//	GREENROOM_SOAK=1 go test ./cluster/chaos -v    # as in `make soak`, about ten minutes
+//
+// A round has three nodes, each a process, whose durable virtual actors are registers: a message swaps the
+// value of one for another. The test's own process has references to them, and judges what has come of it:
+//
+//   - at most one: no activation has handled a message with a valid lease after one of a later epoch has;
+//   - fenced: the epochs of what is in the journal for a key never fall;
+//   - nothing is lost: each swap that was acknowledged is in the journal, and none is there twice;
+//   - linearizable: the answers are those of one register for each key, as porcupine finds;
+//   - in order: over planned moves all that one actor has told another comes, in order;
+//   - converged: in the end all keys answer on all nodes, which know the same owners.
+//
+// The same is simulated, thousands of times as often and with planted mistakes, by the tests of package
+// cluster whose names begin with TestSim.
+package chaos
