@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/cluster/embedded"
 	"github.com/greenroom-go/greenroom/internal/killtest"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
@@ -68,21 +67,13 @@ type process struct {
 // newWorld starts three nodes. Whichever ends is started again until the world ends.
 func newWorld(t *testing.T, ctx context.Context, seed uint64, ttl time.Duration, talks bool) *world {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Unsynced: true}) // nobody kills it
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("the server is not ready")
-	}
-	at, err := url.Parse(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(s.Close)
 	w := &world{
-		t: t, ctx: ctx, rand: rand.New(rand.NewPCG(seed, seed)), nats: at.Host, ttl: ttl, talks: talks, evidence: newEvidence(),
+		t: t, ctx: ctx, rand: rand.New(rand.NewPCG(seed, seed)), nats: strings.TrimPrefix(s.URL(), "nats://"), ttl: ttl, talks: talks, evidence: newEvidence(),
 		lines: newLines(append(slices.Clone(nodeNames), observer)...), procs: make(map[string]*process),
 	}
 	for i := range 12 {

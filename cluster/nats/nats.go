@@ -1,6 +1,6 @@
 // Package nats has an engine for package cluster on NATS with JetStream:
 //
-//	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222")
+//	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222") // or package cluster/embedded
 //	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "GREENROOM", Replicas: 3})
 //	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
 //
@@ -25,10 +25,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // watchAgain is how long a watch waits that the server has not taken.
 const watchAgain = time.Second
+
+// createAgain is how long Open waits before it asks servers again to make the stream.
+const createAgain = 100 * time.Millisecond
 
 // maxValue bounds a value, in bytes: a map of 10 000 shards has half of it.
 const maxValue = 256 << 10
@@ -66,7 +70,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the stream %q: %w", name, err)
 	}
-	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
+	stream, err := create(ctx, js, jetstream.StreamConfig{
 		Name: name, Subjects: []string{name + ".*"}, Replicas: max(1, cfg.Replicas),
 		MaxMsgsPerSubject: 1, MaxMsgSize: maxValue, Discard: jetstream.DiscardNew, AllowDirect: false,
 		Description: "the members of a cluster of Greenroom, and who has what",
@@ -86,6 +90,26 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("open the stream %q: its subjects are %v, and must be %s.*", name, has.Subjects, name)
 	}
 	return &Engine{js: js, stream: stream, prefix: name + ".", log: cmp.Or(cfg.Log, slog.Default())}, nil
+}
+
+// What a cluster of servers refuses with while too few of them are there.
+const (
+	errCodeNoPeers     jetstream.ErrorCode = 10005
+	errCodeUnavailable jetstream.ErrorCode = 10008
+)
+
+// create makes a stream. It waits for servers that are still to come.
+func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	for {
+		stream, err := js.CreateStream(ctx, cfg)
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) || refused.ErrorCode != errCodeNoPeers && refused.ErrorCode != errCodeUnavailable {
+			return stream, err
+		}
+		if pause.For(ctx, createAgain) != nil {
+			return nil, err
+		}
+	}
 }
 
 // subject returns that of a key. A key may have what a subject may not.

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/cluster/embedded"
 	clusternats "github.com/greenroom-go/greenroom/cluster/nats"
 	"github.com/greenroom-go/greenroom/persist"
 	"github.com/greenroom-go/greenroom/persist/jetstream"
@@ -40,6 +40,7 @@ type game struct {
 	node    *cluster.Node
 	sys     *actor.System
 	journal *persist.Persistence
+	nats    *embedded.Server // nil if another process has it
 	rooms   *cluster.Kind[any]
 	players *cluster.Kind[any]
 
@@ -109,7 +110,7 @@ func (g *game) open(ctx context.Context) (persist.Journal, cluster.Engine, error
 		g.ends = append(g.ends, func(context.Context) error { return j.Close() })
 		return j, nil, nil
 	}
-	nc, err := nats.Connect(c.join, nats.MaxReconnects(-1))
+	nc, err := g.connect(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("join %s: %w", c.join, err)
 	}
@@ -129,29 +130,26 @@ func (g *game) open(ctx context.Context) (persist.Journal, cluster.Engine, error
 	return j, engine, nil
 }
 
-// serveNATS has a server in this process. A cluster that must survive the loss of any process has three of
-// its own.
-func (g *game) serveNATS() error {
+// connect connects to the NATS server, which may be in this process.
+func (g *game) connect(ctx context.Context) (*nats.Conn, error) {
+	if g.nats != nil {
+		return g.nats.Connect(ctx)
+	}
+	return nats.Connect(g.config.join, nats.MaxReconnects(-1))
+}
+
+// serveNATS has a server in this process. A cluster that must survive the loss of any process has three, see
+// package embedded.
+func (g *game) serveNATS() (err error) {
 	c := &g.config
-	o, err := listenAt(c.serve)
-	if err != nil {
+	if g.nats, err = embedded.Start(embedded.Config{Dir: c.dir, Addr: c.serve}); err != nil {
 		return err
 	}
-	o.JetStream, o.SyncAlways, o.StoreDir, o.NoSigs, o.NoLog = true, true, filepath.Join(c.dir, "nats"), true, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		return fmt.Errorf("serve NATS at %s: %w", c.serve, err)
-	}
-	s.Start()
 	g.ends = append(g.ends, func(context.Context) error {
-		s.Shutdown()
-		s.WaitForShutdown()
+		g.nats.Close()
 		return nil
 	})
-	if !s.ReadyForConnections(30 * time.Second) {
-		return fmt.Errorf("serve NATS at %s: it is not ready: is the address in use?", c.serve)
-	}
-	c.join = s.ClientURL()
+	c.join = g.nats.URL()
 	return nil
 }
 

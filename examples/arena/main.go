@@ -21,10 +21,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
 	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 func main() {
@@ -80,21 +77,4 @@ func serve(ctx context.Context, c config, addr string) (err error) {
 	late, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	return errors.Join(err, web.Close(), g.close(late))
-}
-
-// listenAt returns the options of a NATS server at an address.
-func listenAt(addr string) (*server.Options, error) {
-	host, text, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, fmt.Errorf("serve NATS: %w", err)
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("serve NATS at %q: the port must be a number from 0 to 65535", addr)
-	}
-	o := &server.Options{Host: host, Port: int(port)}
-	if port == 0 {
-		o.Port = server.RANDOM_PORT
-	}
-	return o, nil
 }
