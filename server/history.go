@@ -265,8 +265,7 @@ type seriesPlan struct {
 // plan determines what a series is to be read from.
 func (rd *seriesReader) plan(id, key string) (seriesPlan, error) {
 	p := seriesPlan{id: id, key: key}
-	// This also validates the parameters.
-	_, _, err := rd.runtime.History(rd.ctx, entity.HistoryQuery{ID: id, Key: key, Limit: 1})
+	err := cmp.Or(entity.CheckID(id), entity.CheckKey(key))
 	if err != nil {
 		return p, err
 	}
@@ -300,16 +299,18 @@ func (rd *seriesReader) find(p *seriesPlan) (widened bool, err error) {
 	return widened, nil
 }
 
-// feed passes all data of a plan to an aggregator, and closes that.
+// feed passes all data of a plan to an aggregator, and closes that. It returns an error if there are
+// no data because there is no such entity.
 func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 	if rd.ask.wantsBefore() {
 		if err := rd.feedBefore(p, a); err != nil {
 			return err
 		}
 	}
+	found := false
 	for _, src := range p.sources {
 		if src.Step == 0 {
-			if err := rd.feedValues(p.id, p.key, src.From, src.To, a); err != nil {
+			if err := rd.feedValues(p.id, p.key, src.From, src.To, a, &found); err != nil {
 				return err
 			}
 			continue
@@ -324,16 +325,23 @@ func (rd *seriesReader) feed(p seriesPlan, a *series.Aggregator) error {
 			if err != nil {
 				return err
 			}
+			found = true
+		}
+	}
+	if !found {
+		if _, _, err := rd.runtime.History(rd.ctx, entity.HistoryQuery{ID: p.id, Key: p.key, Limit: 1}); err != nil {
+			return err
 		}
 	}
 	return a.Close()
 }
 
-// feedValues passes the numbers of a series to an aggregator. If a sealed block lies in a single
-// bucket, it uses the block's header.
-func (rd *seriesReader) feedValues(id, key string, from, to int64, a *series.Aggregator) error {
+// feedValues passes the numbers of a series to an aggregator, and sets found if there are values. If a
+// sealed block lies in a single bucket, it uses the block's header.
+func (rd *seriesReader) feedValues(id, key string, from, to int64, a *series.Aggregator, found *bool) error {
 	q := entity.HistoryQuery{ID: id, Key: key, From: from, To: min(to, entity.MaxTS+1)}
 	return rd.runtime.ScanHistory(rd.ctx, q, func(c *entity.Chunk) error {
+		*found = true
 		if h := c.Header(); h != nil {
 			switch {
 			case h.Numbers == 0:

@@ -313,6 +313,10 @@ func (d *reader) varints(v []int64) {
 	}
 	plain := d.decompress(int(size))
 	for i := range v {
+		if len(plain) > 0 && plain[0] < 0x80 { // most have one byte
+			v[i], plain = unzigzag(uint64(plain[0])), plain[1:]
+			continue
+		}
 		x, n := binary.Varint(plain)
 		if n <= 0 {
 			d.Fail()

@@ -19,10 +19,13 @@ type Numbers struct {
 
 // AddNumbers is Add for each of the numbers, at a fraction of the cost. It keeps nothing of n.
 func (a *Aggregator) AddNumbers(n Numbers) error {
-	uniform := n.Kinds == nil && (n.Kind == value.KindInt || n.Kind == value.KindFloat)
 	for i := 0; i < len(n.TS); {
-		if !uniform || n.TS[i] < a.query.From || a.need&^keepSum != 0 {
-			if err := a.addNumber(&n, i); err != nil {
+		if !n.isNumber(i) {
+			i++
+			continue
+		}
+		if n.TS[i] < a.query.From || a.need&^keepSum != 0 {
+			if err := a.Add(Point{TS: n.TS[i], Value: value.FromRaw(n.kind(i), n.Bits[i], "")}); err != nil {
 				return err
 			}
 			i++
@@ -42,11 +45,27 @@ func (a *Aggregator) AddNumbers(n Numbers) error {
 			end = min(end, a.query.To)
 		}
 		j := i + before(n.TS[i:], end)
-		a.newest = n.TS[j-1]
-		a.summary.addRun(n.TS[i:j], n.Bits[i:j], n.Kind)
+		if n.Kinds == nil {
+			a.summary.addRun(n.TS[i:j], n.Bits[i:j], n.Kind)
+		} else {
+			a.summary.addMixed(n.TS[i:j], n.Bits[i:j], n.Kinds[i:j])
+		}
+		a.newest = a.summary.Last.TS
 		i = j
 	}
 	return nil
+}
+
+func (n *Numbers) kind(i int) value.Kind {
+	if n.Kinds != nil {
+		return n.Kinds[i]
+	}
+	return n.Kind
+}
+
+func (n *Numbers) isNumber(i int) bool {
+	k := n.kind(i)
+	return k == value.KindInt || k == value.KindFloat
 }
 
 // before returns how many of the times, which are in order, lie before end: 1 at least.
@@ -58,17 +77,6 @@ func before(ts []int64, end int64) int {
 	low := high / 2
 	high = min(high, len(ts))
 	return low + sort.Search(high-low, func(i int) bool { return ts[low+i] >= end })
-}
-
-func (a *Aggregator) addNumber(n *Numbers, i int) error {
-	kind := n.Kind
-	if n.Kinds != nil {
-		kind = n.Kinds[i]
-	}
-	if kind != value.KindInt && kind != value.KindFloat {
-		return nil
-	}
-	return a.Add(Point{TS: n.TS[i], Value: value.FromRaw(kind, n.Bits[i], "")})
 }
 
 // addRun adds numbers of one kind behind the last one. REQUIRES: s keeps nothing but sums.
@@ -94,16 +102,54 @@ func (s *Summary) addRun(ts []int64, bits []uint64, kind value.Kind) {
 		}
 		low, high = value.Int(least), value.Int(most)
 	}
-	if s.Count == 0 {
-		s.First, s.Min, s.Max = Point{TS: ts[0], Value: first}, low, high
-	} else {
-		s.span(low, high)
-	}
-	s.Count += int64(len(ts))
-	s.Last = Point{TS: ts[len(ts)-1], Value: last}
+	s.addSpan(int64(len(ts)), Point{TS: ts[0], Value: first}, Point{TS: ts[len(ts)-1], Value: last}, low, high)
 	if s.kept&keepSum != 0 {
 		s.sum.AddRaw(kind, bits)
 	}
+}
+
+// addMixed adds the numbers among values of several kinds behind the last one. REQUIRES: the first
+// is a number, and s keeps nothing but sums.
+func (s *Summary) addMixed(ts []int64, bits []uint64, kinds []value.Kind) {
+	at := func(i int) value.Value { return value.FromRaw(kinds[i], bits[i], "") }
+	least, most := math.Inf(1), math.Inf(-1)
+	low, high, last, n := 0, 0, 0, 0
+	for i, k := range kinds {
+		var f float64
+		switch k {
+		case value.KindFloat:
+			f = math.Float64frombits(bits[i])
+		case value.KindInt:
+			f = float64(int64(bits[i]))
+		default:
+			continue
+		}
+		// Larger integers may be rounded to the same float.
+		rounded := f >= 1<<53 || f <= -1<<53
+		if f < least || rounded && f == least && value.CompareNumbers(at(i), at(low)) < 0 {
+			least, low = f, i
+		}
+		if f > most || rounded && f == most && value.CompareNumbers(at(i), at(high)) > 0 {
+			most, high = f, i
+		}
+		last = i
+		n++
+	}
+	s.addSpan(int64(n), Point{TS: ts[0], Value: at(0)}, Point{TS: ts[last], Value: at(last)}, at(low), at(high))
+	if s.kept&keepSum != 0 {
+		s.sum.AddKinds(kinds, bits)
+	}
+}
+
+// addSpan adds what n numbers span that are behind the last one.
+func (s *Summary) addSpan(n int64, first, last Point, low, high value.Value) {
+	if s.Count == 0 {
+		s.First, s.Min, s.Max = first, low, high
+	} else {
+		s.span(low, high)
+	}
+	s.Count += n
+	s.Last = last
 }
 
 // TakesWhole reports whether [Aggregator.AddWhole] can be given what numbers from first to last

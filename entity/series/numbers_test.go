@@ -23,10 +23,13 @@ func someNumbers(rnd *rand.Rand, n int) (columns Numbers, points []Point) {
 	for range n {
 		ts += rnd.Int64N(400)
 		v := value.Int(rnd.Int64N(20) - 10)
+		if rnd.IntN(8) == 0 { // most of which are the same float64
+			v = value.Int(math.MaxInt64 - rnd.Int64N(3))
+		}
 		if mixed && rnd.IntN(5) == 0 {
 			v = value.Bool(true)
 		} else if kind == value.KindFloat || mixed && rnd.IntN(2) == 0 {
-			v = []value.Value{value.Float(rnd.NormFloat64()), value.Float(math.Copysign(0, -1)), value.Float(0), value.Float(math.MaxFloat64)}[rnd.IntN(4)]
+			v = []value.Value{value.Float(rnd.NormFloat64()), value.Float(math.Copysign(0, -1)), value.Float(0), value.Float(math.MaxFloat64), value.Float(1 << 63)}[rnd.IntN(5)]
 		}
 		k, bits, _ := v.Raw()
 		columns.TS, columns.Bits = append(columns.TS, ts), append(columns.Bits, bits)

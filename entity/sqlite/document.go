@@ -49,7 +49,7 @@ const docColumns = "SELECT version, updated, body FROM doc WHERE kind = ? AND id
 
 // Doc returns a document. See [entity.Store].
 func (s *Store) Doc(ctx context.Context, kind, id string) (entity.Doc, error) {
-	return scanDoc(s.readDB.QueryRowContext(ctx, docColumns, kind, id), kind, id)
+	return scanDoc(s.queries.doc.QueryRowContext(ctx, kind, id), kind, id)
 }
 
 func scanDoc(row *sql.Row, kind, id string) (entity.Doc, error) {

@@ -26,7 +26,8 @@ type queries struct {
 	commands, commanded, openCommands    *sql.Stmt
 	online                               *sql.Stmt
 	ascending, descending                *sql.Stmt
-	relations, changes, docs, computed   *sql.Stmt
+	relations, changes, computed         *sql.Stmt
+	doc, docs                            *sql.Stmt
 	items, itemsBack                     *sql.Stmt
 
 	all []*sql.Stmt
@@ -113,6 +114,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 			WHERE e.id >= ?1 AND (e.id, k.name, t.id) > (?1, ?2, ?3) ORDER BY e.id, k.name, t.id LIMIT +?4`,
 		&q.ascending:  ascending,
 		&q.descending: descending,
+		&q.doc:        docColumns,
 		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? ORDER BY id",
 		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT +?4",
 		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT +?4",

@@ -48,7 +48,7 @@ const (
 func (s *Sum) Add(v Value) { s.change(v, 1) }
 
 // AddRaw adds numbers of one kind, given as their bits: see [Value.Raw]. Values of other kinds
-// change nothing.
+// change nothing. There must be less than 2^30.
 func (s *Sum) AddRaw(kind Kind, bits []uint64) {
 	switch kind {
 	case KindInt:
@@ -56,12 +56,67 @@ func (s *Sum) AddRaw(kind Kind, bits []uint64) {
 			s.addInt(int64(b), 1)
 		}
 	case KindFloat:
-		s.floats += len(bits)
-		for _, b := range bits {
-			s.addFloat(math.Float64frombits(b), 1)
-		}
+		s.addFloats(nil, bits)
 	default: // no numbers
 	}
+}
+
+// AddKinds adds numbers among values of several kinds, each given as its kind and its bits: see
+// [Value.Raw]. Values of other kinds change nothing. There must be less than 2^30.
+func (s *Sum) AddKinds(kinds []Kind, bits []uint64) {
+	for i, kind := range kinds {
+		if kind == KindInt {
+			s.addInt(int64(bits[i]), 1)
+		}
+	}
+	s.addFloats(kinds, bits)
+}
+
+// addFloats adds the floats among values; all are floats where kinds is nil. Numbers of one
+// magnitude touch the same three pieces, which are added to in registers meanwhile.
+func (s *Sum) addFloats(kinds []Kind, bits []uint64) {
+	place, n := -1, 0
+	var p0, p1, p2 int64
+	for i, b := range bits {
+		if kinds != nil && kinds[i] != KindFloat {
+			continue
+		}
+		n++
+		exponent, mantissa := int(b>>52)&0x7ff, b&(1<<52-1)
+		if exponent > 0 {
+			mantissa |= 1 << 52
+			exponent--
+		}
+		if at := exponent / pieceBits; at != place {
+			s.addPieces(place, p0, p1, p2)
+			place, p0, p1, p2 = at, 0, 0, 0
+		}
+		shift := uint(exponent % pieceBits)
+		low := mantissa << shift
+		sign := int64(b) >> 63 // -1 or 0: x^sign - sign is -x or x
+		p0 += int64(low&pieceMask) ^ sign - sign
+		p1 += int64(low>>pieceBits) ^ sign - sign
+		p2 += int64(mantissa>>(64-shift)) ^ sign - sign
+	}
+	s.addPieces(place, p0, p1, p2)
+	s.floats += n
+	if s.pending += n; s.pending >= sumPending {
+		s.carry()
+	}
+}
+
+// addPieces adds to the three pieces from a place on; to none if it is negative.
+func (s *Sum) addPieces(place int, p0, p1, p2 int64) {
+	if place < 0 {
+		return
+	}
+	if place < s.base || place+3 > s.base+len(s.pieces) {
+		s.grow(place, place+3)
+	}
+	p := s.pieces[place-s.base:][:3]
+	p[0] += p0
+	p[1] += p1
+	p[2] += p2
 }
 
 // Remove takes a number away that was added.

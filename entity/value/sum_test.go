@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 )
 
@@ -187,6 +188,42 @@ func TestCarriesArePassedOnBeforeAnAccumulatorOverflows(t *testing.T) {
 		}
 		if got, want := s.Float(), bigSum(values); got != want {
 			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func TestColumnsOfNumbersSumUpAsSingleOnesDo(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		var one, columns Sum
+		var kinds []Kind
+		var bits []uint64
+		for range rnd.IntN(50) {
+			v := []Value{
+				Int(rnd.Int64() - rnd.Int64()), Bool(true),
+				Float(rnd.NormFloat64()), Float(math.Float64frombits(uint64(rnd.Int64N(0x7ff<<52)) | uint64(rnd.IntN(2))<<63)), // of any magnitude
+			}[rnd.IntN(4)]
+			one.Add(v)
+			k, b, _ := v.Raw()
+			kinds, bits = append(kinds, k), append(bits, b)
+			if k == KindFloat && rnd.IntN(3) == 0 {
+				other := []uint64{math.Float64bits(rnd.NormFloat64()), math.Float64bits(-rnd.Float64())}
+				columns.AddRaw(k, other)
+				for _, b := range other {
+					one.Add(FromRaw(k, b, ""))
+				}
+			}
+		}
+		columns.AddKinds(kinds, bits)
+		if got, want := columns.Parts(), one.Parts(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
+		}
+		for i, b := range bits {
+			columns.Remove(FromRaw(kinds[i], b, ""))
+			one.Remove(FromRaw(kinds[i], b, ""))
+		}
+		if got, want := columns.Parts(), one.Parts(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d, after removing: %+v, want %+v", seed, got, want)
 		}
 	}
 }
