@@ -40,5 +40,5 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 
 // checkpoint copies the WAL, and restarts it when it is long.
 func (s *Store) checkpoint() error {
-	return s.copies.Make(context.Background(), s.longWAL, s.begin, s.writing.Unlock)
+	return s.copies.Make(context.Background(), s.longWAL, s.beginSlice, s.endSlice)
 }

@@ -33,11 +33,17 @@ const (
 	// maxTail is where commits move rows themselves before they add more.
 	maxTail = 2 * flushBytes
 
-	// sliceBytes is about how much of the tail is one slice, some 600 rows. Unless the
-	// tail is large it is moved in steps of stepBytes, 64 rows, a third of a millisecond,
-	// and ends with the step after which somebody waits.
+	// sliceBytes is about how much of the tail is one slice at most, some 600 rows. It is moved
+	// in steps of stepBytes, 64 rows, a fifth of a millisecond, and ends with the step after
+	// which somebody waits. While the tail is larger than flushBytes, steps have largeStep rows
+	// and the slice ends after sliceTime.
 	sliceBytes = 60_000
 	stepBytes  = 64 * tailRowBytes
+	largeStep  = 4 * stepBytes
+
+	// leastPause is what is left of the pause after a slice, which is as long as the slice, when
+	// the tail has nearly reached maxTail.
+	leastPause = 0.125
 
 	// sortFrom is the number of rows of an entity from which on they are sorted for a round.
 	// Fewer are in one or two steps, and sorted there.
@@ -91,10 +97,10 @@ func (s *Store) settle(before int64) error {
 }
 
 // flushNext moves a slice unless the changes up to target are in the tables, and tells
-// how long it took.
-func (s *Store) flushNext(target uint64) (done bool, took time.Duration, err error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+// how long to leave to the commits.
+func (s *Store) flushNext(target uint64) (done bool, pause time.Duration, err error) {
+	s.beginSlice()
+	defer s.endSlice()
 	if s.tail.flushed >= target {
 		return true, 0, nil
 	}
@@ -108,7 +114,15 @@ func (s *Store) flushNext(target uint64) (done bool, took time.Duration, err err
 	}
 	began := time.Now()
 	err = s.flushSlice(ctx)
-	return false, time.Since(began), err
+	return false, time.Duration(float64(time.Since(began)) * s.pace()), err
+}
+
+// pace returns how long the pause after a slice is, in times of the slice: shorter the closer
+// the tail comes to maxTail. A commit that must move rows itself takes many times as long as one
+// that waits for a slice. REQUIRES: s.writing held.
+func (s *Store) pace() float64 {
+	room := float64(s.maxTail-s.tail.bytes) / float64(s.maxTail-flushBytes)
+	return min(max(room, leastPause), 1)
 }
 
 // flushTo moves rows until the changes up to target are in the tables. REQUIRES:
@@ -156,9 +170,11 @@ func (s *Store) flushSlice(ctx context.Context) error {
 		t.moves.Add(1)
 	}
 	p := picker{tail: t, left: t.round.left, parts: t.round.parts[:0]}
-	size := s.slice
-	if t.bytes < flushBytes {
-		size = min(size, stepBytes)
+	began, size := time.Now(), min(s.slice, stepBytes)
+	isOver := func() bool { return s.waiting.Load() > 0 }
+	if t.bytes >= flushBytes {
+		size = min(s.slice, largeStep)
+		isOver = func() bool { return time.Since(began) >= sliceTime }
 	}
 	err := s.w.transact(ctx, false, func(tx *transaction) error {
 		for room := s.slice; ; {
@@ -170,7 +186,7 @@ func (s *Store) flushSlice(ctx context.Context) error {
 			switch {
 			case len(p.left) == 0:
 				return tx.complete(t.round.upTo)
-			case room <= 0 || s.waiting.Load() > 0:
+			case room <= 0 || isOver():
 				return nil
 			}
 		}

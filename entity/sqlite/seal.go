@@ -45,7 +45,7 @@ const (
 	runRows   = 1024
 	sliceRows = 4096
 	sealBytes = 256 << 10
-	sliceTime = 5 * time.Millisecond
+	sliceTime = 2 * time.Millisecond
 
 	// ownTimes is the size up to which a block has its times itself.
 	ownTimes = 64
@@ -127,15 +127,15 @@ func (s *Store) slices(stop <-chan struct{}, f func(t *transaction) (done bool, 
 	return s.between(stop, func() (bool, time.Duration, error) { return s.sealSlice(f) })
 }
 
-// between makes slices until one says that it was the last, or stop is closed. Between two of them
-// there is as much time for the commits, which have to wait for them, as the slice took.
-func (s *Store) between(stop <-chan struct{}, slice func() (done bool, took time.Duration, err error)) (stopped bool, err error) {
+// between makes slices until one says that it was the last, or stop is closed. After each there is
+// the time that it names for the commits, which have to wait for slices.
+func (s *Store) between(stop <-chan struct{}, slice func() (done bool, pause time.Duration, err error)) (stopped bool, err error) {
 	for {
-		done, took, err := slice()
+		done, wait, err := slice()
 		if done || err != nil {
 			return false, err
 		}
-		pause := time.NewTimer(took)
+		pause := time.NewTimer(wait)
 		select {
 		case <-stop:
 			pause.Stop()
@@ -146,10 +146,11 @@ func (s *Store) between(stop <-chan struct{}, slice func() (done bool, took time
 	}
 }
 
-// sealSlice makes one slice, if the disk has room for it, and tells how long it took.
+// sealSlice makes one slice, if the disk has room for it, and tells how long it took, which is left
+// to the commits then.
 func (s *Store) sealSlice(f func(t *transaction) (done bool, err error)) (done bool, took time.Duration, err error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	s.beginSlice()
+	defer s.endSlice()
 	ctx := context.Background()
 	fits, err := s.copies.Fits(ctx, s.w.Conn, sqlitedb.SpareRoom)
 	if err != nil {

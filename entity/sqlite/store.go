@@ -90,9 +90,10 @@ type Store struct {
 	unpackers sealed.Unpackers // for those who read blocks
 	failures  sealed.Failures
 
-	compacting sync.Mutex // held by Compact, before writing
+	compacting sync.Mutex // held by Compact, before slicing
+	slicing    sync.Mutex // held for a slice, before writing: a commit waits for one of them at most
 	writing    sync.Mutex
-	waiting    atomic.Int32 // who waits for writing, but for the flushes
+	waiting    atomic.Int32 // who waits for writing, but for the slices
 	w          *writer      // guarded by writing
 	tail       *tail
 	names      *names
@@ -255,11 +256,23 @@ func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// begin waits until nobody else writes. The flush that does is asked to make way.
+// begin waits until nobody else writes. The slice that does is asked to make way.
 func (s *Store) begin() {
 	s.waiting.Add(1)
 	s.writing.Lock()
 	s.waiting.Add(-1)
+}
+
+// beginSlice is begin for who works between the commits.
+func (s *Store) beginSlice() {
+	s.slicing.Lock()
+	s.writing.Lock()
+}
+
+// endSlice ends what beginSlice has begun.
+func (s *Store) endSlice() {
+	s.writing.Unlock()
+	s.slicing.Unlock()
 }
 
 // Info tells what the store holds. It is safe for concurrent use.

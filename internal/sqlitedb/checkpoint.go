@@ -15,8 +15,8 @@ import (
 // waits for that commit then waits for some ten megabytes to be written and
 // synced as well. Here they are made on a connection of their own, beside the
 // commits. What is added meanwhile is left in the WAL, so that under load it would
-// never begin anew; when it is long the rest, which is short, is copied between two
-// commits.
+// never begin anew; when it is long the rest is copied between two commits, after a
+// second copy beside them, which makes it short.
 
 const (
 	// CheckpointEvery is how often the WAL is copied while there are commits.
@@ -86,6 +86,9 @@ func (c *Checkpoints) Fits(ctx context.Context, db Queryer, bytes int64) (bool, 
 func (c *Checkpoints) Make(ctx context.Context, long int, lock, unlock func()) error {
 	pages, err := c.Copy(ctx)
 	if err != nil || pages < long {
+		return err
+	}
+	if _, err := c.Copy(ctx); err != nil {
 		return err
 	}
 	lock()
