@@ -29,6 +29,7 @@ type writer struct {
 	doomed   bool               // there may be history of deleted entities
 	touched  sealed.Hours       // hours that got rows since they were sealed
 	runRows  int                // runRows, but for tests
+	packFrom int                // packFrom, but for tests; more than there can be if nothing is sealed by itself
 
 	packer   sealed.Packer
 	unpacker block.Decoder
@@ -46,7 +47,8 @@ type writer struct {
 	fresh     []freshRow
 	rows      []movedRow
 	newest    []movedRow
-	starts    []int // places in rows where a series begins that series_hour may not have in the hour
+	loose     []movedRow // those that are not packed
+	starts    []int      // places in loose where a series begins that series_hour may not have in the hour
 	edited    []movedRow
 	revisions []revisionRow
 	typed     []int // places of entities whose type was set

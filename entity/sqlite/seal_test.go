@@ -33,6 +33,61 @@ func fill(t *testing.T, s *Store, n int) {
 	}
 }
 
+// TestManyRowsOfASeriesArePackedWithoutBeingInserted has few rows of it, then many, some of which
+// replace others and some of which lie in the range of a block.
+func TestManyRowsOfASeriesArePackedWithoutBeingInserted(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves rows
+	want := make(map[int64]int64)
+	first := uint64(1)
+	move := func(from, n, by int64) {
+		t.Helper()
+		b := &entity.Batch{First: first, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
+		for i := range n {
+			ts, v := from+i*by, int64(first)
+			want[ts] = v
+			b.Records = append(b.Records, entity.Record{Seq: first, Reading: entity.Reading{TS: ts, Values: []entity.Sample{{Key: "t", Value: value.Int(v)}}}})
+			first++
+		}
+		if err := errors.Join(s.Commit(t.Context(), b), moveAll(s)); err != nil {
+			t.Fatal(err)
+		}
+		got := points(t, s, "a", "t")
+		if len(got) != len(want) {
+			t.Errorf("%d points from %d on: %d points in all, want %d", n, from, len(got), len(want))
+		}
+		for _, p := range got {
+			if p.Value.Int() != want[p.TS] {
+				t.Fatalf("%d points from %d on: %d at %d, want %d", n, from, p.Value.Int(), p.TS, want[p.TS])
+			}
+		}
+	}
+	rows := func() int { return count(t, s, "SELECT count(*) FROM telemetry") }
+	move(5000, packFrom-1, 1000)
+	if n := rows(); n != packFrom-1 {
+		t.Errorf("%d rows of few values", n)
+	}
+	move(100_000, packFrom, 1000) // over the last ones of these
+	move(3000, 3*packFrom, 5000)  // over four hours
+	move(0, packFrom, 0)          // the same place again and again
+	few := rows()
+	if blocks := count(t, s, "SELECT count(*) FROM block"); few >= packFrom || blocks == 0 {
+		t.Errorf("%d rows, %d blocks of many values", few, blocks)
+	}
+	move(4500, packFrom-1, 3000)
+	if n := rows(); n != few+packFrom-1 {
+		t.Errorf("%d rows of few values over blocks, want %d", n, few+packFrom-1)
+	}
+	if err := errors.Join(s.Check(t.Context()), s.Compact(t.Context())); err != nil {
+		t.Error(err)
+	}
+	move(10_000_000, 2*packFrom, 10_000)
+	if n := rows(); n != 0 {
+		t.Errorf("%d rows of many values", n)
+	}
+}
+
 // count returns what a query for one number finds.
 func count(t *testing.T, s *Store, sql string) (n int) {
 	t.Helper()
@@ -332,7 +387,7 @@ func TestDeletedEntitiesLeaveNoBlocks(t *testing.T) {
 }
 
 func TestShrinkGivesSpaceBack(t *testing.T) {
-	s := open(t, t.TempDir(), Options{})
+	s := open(t, t.TempDir(), Options{SealAfter: -1})
 	defer closeStore(t, s)
 	fill(t, s, 5000)
 	pages := func() int { return count(t, s, "SELECT page_count FROM pragma_page_count") }

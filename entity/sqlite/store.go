@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -62,7 +63,8 @@ type Options struct {
 	Existing bool
 	// SealAfter is how long no reading must have come for an hour of the history before it
 	// is sealed, that is, packed into blocks. Defaults to DefaultSealAfter; if it is negative,
-	// only Compact seals.
+	// only Compact seals. Otherwise, 256 values or more of a series that come within some
+	// seconds are packed at once.
 	SealAfter time.Duration
 	// Logger takes what an operator should know. Defaults to [slog.Default].
 	Logger *slog.Logger
@@ -192,7 +194,11 @@ func (s *Store) openWriter(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s.w = &writer{Writer: w, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{}), touched: sealed.NewHours(s.opts.SealAfter), runRows: runRows}
+	from := packFrom
+	if s.opts.SealAfter < 0 {
+		from = math.MaxInt
+	}
+	s.w = &writer{Writer: w, packFrom: from, keys: make(map[string]*name), names: s.names, hours: make(map[int64]struct{}), touched: sealed.NewHours(s.opts.SealAfter), runRows: runRows}
 	if err := migrate(ctx, w.Conn); err != nil {
 		return err
 	}

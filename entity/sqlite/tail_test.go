@@ -93,21 +93,24 @@ func TestConformanceWhereverTheTailIs(t *testing.T) {
 	troubles := []struct {
 		name string
 		troubled
-		run func(*testing.T, storetest.Open)
+		packFrom int
+		run      func(*testing.T, storetest.Open)
 	}{
-		{"sealed, moved in bits, crashed", troubled{after: moveBit, crashes: true}, storetest.RunSealed},
-		{"moved in bits, crashed", troubled{after: moveBit, crashes: true}, storetest.Run},
-		{"sealed at each fourth commit, crashed", troubled{after: each(4, sealAll), crashes: true}, storetest.Run},
-		{"moved in bits", troubled{after: moveBit}, storetest.Run},
-		{"crashed", troubled{crashes: true}, storetest.Run},
-		{"all moved", troubled{after: moveAll}, storetest.Run},
-		{"sealed", troubled{}, storetest.RunSealed},
+		{"sealed, moved in bits, crashed", troubled{after: moveBit, crashes: true}, packFrom, storetest.RunSealed},
+		{"packed in bits, crashed", troubled{after: moveBit, crashes: true}, 2, storetest.Run},
+		{"moved in bits, crashed", troubled{after: moveBit, crashes: true}, packFrom, storetest.Run},
+		{"sealed at each fourth commit, crashed", troubled{after: each(4, sealAll), crashes: true}, packFrom, storetest.Run},
+		{"moved in bits", troubled{after: moveBit}, packFrom, storetest.Run},
+		{"crashed", troubled{crashes: true}, packFrom, storetest.Run},
+		{"all packed", troubled{after: moveAll}, 1, storetest.RunSealed},
+		{"all moved", troubled{after: moveAll}, packFrom, storetest.Run},
+		{"sealed", troubled{}, packFrom, storetest.RunSealed},
 	}
 	for _, tt := range troubles[:soaktest.Rounds(t, 2, len(troubles))] {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.run(t, func(t *testing.T, dir string) entity.Store {
 				tt.Store = open(t, dir, Options{})
-				tt.tail.sortFrom = 2
+				tt.tail.sortFrom, tt.w.packFrom = 2, tt.packFrom
 				return tt.troubled
 			})
 		})
@@ -213,7 +216,7 @@ func (m *model) crash() {
 	s := troubled{Store: m.subject, crashes: true}
 	closeTroubled(m.t, s)
 	m.subject = open(m.t, m.dir, Options{})
-	m.subject.tail.sortFrom = 2
+	m.subject.tail.sortFrom, m.subject.w.packFrom = 2, 1+m.rnd.IntN(6)
 }
 
 func closeTroubled(t *testing.T, s troubled) {
@@ -306,10 +309,10 @@ func TestStoreWithATailAnswersAsOneWithout(t *testing.T) {
 	for seed := range uint64(soaktest.Rounds(t, 2, 100)) {
 		dir := t.TempDir()
 		m := &model{
-			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{}), subject: open(t, dir, Options{}),
+			t: t, rnd: rand.New(rand.NewPCG(seed, 0)), dir: dir, plain: open(t, t.TempDir(), Options{SealAfter: -1}), subject: open(t, dir, Options{}),
 			next: 1, revision: map[string]uint64{}, typ: map[string]string{},
 		}
-		m.subject.tail.sortFrom = 2
+		m.subject.tail.sortFrom, m.subject.w.packFrom = 2, 3
 		for step := range 60 {
 			switch m.rnd.IntN(11) {
 			case 0, 1, 2:
