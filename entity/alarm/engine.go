@@ -206,7 +206,15 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 	if inOrder && !fresh { // as nearly all are
 		return e.nextReading(ctx, s, c, slots)
 	}
+	if fresh && c.TS < s.newest && len(s.live) == 0 {
+		if err := e.lookBack(ctx, s, c.TS); err != nil {
+			return err
+		}
+	}
 	rules := e.index.readers(s, slots)
+	if s.back != nil && s.back.has(c, slots, e.picked) {
+		rules = slices.DeleteFunc(slices.Clone(rules), func(r *rule) bool { return s.back.passes(r) && s.state(r) == nil })
+	}
 	s.restless = true
 	var buffer [32]order
 	orders := buffer[:0]
@@ -257,6 +265,7 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 // leaves the answers of conditions as they were, and nothing is pending, no rule is looked at
 // that only compares its values: what holds for one number of a band holds for the others.
 func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, slots []int) error {
+	s.back = nil
 	var rules []*rule
 	same := e.leaves(s, c, slots)
 	if same {
@@ -403,7 +412,7 @@ func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, e
 // fill sets what is known of an entity.
 func (e *engine) fill(s *subject, v entity.View) {
 	s.load(v, e.slots)
-	s.loaded, s.newest, s.redone = true, 0, 0
+	s.loaded, s.newest, s.redone, s.back = true, 0, 0, nil
 	e.index.concern(s, e.concerned)
 	if len(s.rules)+len(s.live) == 0 && len(s.states) == 0 {
 		s.values = nil

@@ -95,7 +95,8 @@ type subject struct {
 	// restless says that readings that leave the answers of all conditions as they were may
 	// have an effect all the same: something is pending or late, or nobody knows.
 	restless bool
-	refused  bool // there were too many states to begin one
+	refused  bool        // there were too many states to begin one
+	back     *lookedBack // what was found out about readings that wait, nil for nothing
 }
 
 // fewStates is how many are looked through for one.
