@@ -10,7 +10,7 @@ const parts: readonly { name: string; page: Part; href: string }[] = [
   { name: "Claims", page: "claims", href: formatRoute({ page: "claims" }) },
 ];
 
-/** The pages of who may do what, and of how devices come to be known. Who may not manage has that of claims alone. */
+/** The pages about access and about how devices are added. Without the right to manage, only that of claims. */
 export function AccessNav({ current }: { current: Part }) {
   if (caller.value !== null && !mayManage()) return null;
   return (

@@ -1,6 +1,6 @@
 import { actorRoute, pathOfPID } from "./route";
 
-/** The path of an actor, which leads to its page; the whole PID is its title. */
+/** The path of an actor as a link to its page, with the whole PID as the title. */
 export function ActorLink({ pid }: { pid: string }) {
   return (
     <a class="actor-link" href={actorRoute(pid)} title={pid}>

@@ -2,14 +2,14 @@ import { batch, computed, signal } from "@preact/signals";
 import { ApiError, api, describe, isAbort } from "./api";
 import { type ActorTree, merge, remove, unloaded, visibleRows } from "./tree";
 
-/** Branches looked at again in one round, and branches a search may open. */
+/** Branches refreshed in one round, and branches that a search may open. */
 const roundLimit = 24;
 const searchLimit = 100;
 
-/** A branch with more children than this is not opened by itself. */
+/** A branch with more children than this is not opened automatically. */
 const openByItself = 40;
 
-/** The actors that the page shows: the branches that are open, looked at again each round. */
+/** The actors on the page: the open branches, refreshed each round. */
 export class ActorTreeView {
   readonly tree = signal<ActorTree>(new Map());
   readonly expanded = signal<ReadonlySet<string>>(new Set(["/"]));
@@ -22,7 +22,7 @@ export class ActorTreeView {
   #turn = 0;
   #opened = false;
 
-  /** One round: the open branches, in turns when they are many. */
+  /** One round: refreshes the open branches, in turns if there are many. */
   async refresh(signal: AbortSignal): Promise<void> {
     const open = [...this.expanded.value].filter((path) => path === "/" || this.tree.value.has(path));
     const start = open.length > roundLimit ? this.#turn % open.length : 0;
@@ -44,7 +44,7 @@ export class ActorTreeView {
     if (open) await this.#look([path], new AbortController().signal);
   }
 
-  /** At the first look small branches below the root are opened, so that the page shows more than one line. */
+  /** The first round opens small branches below the root, so that the page shows more than one line. */
   async #openFirst(signal: AbortSignal): Promise<void> {
     const root = this.tree.value.get("/");
     const small = (root?.children ?? []).filter((path) => {
@@ -74,7 +74,7 @@ export class ActorTreeView {
         if (answer.status === "fulfilled") {
           this.tree.value = merge(this.tree.value, answer.value);
         } else if (answer.reason instanceof ApiError && answer.reason.status === 404) {
-          this.tree.value = remove(this.tree.value, paths[i] as string); // it stopped since the last look
+          this.tree.value = remove(this.tree.value, paths[i] as string); // it has stopped since the last round
         } else if (!isAbort(answer.reason)) {
           problem = describe(answer.reason);
         }

@@ -4,16 +4,16 @@ import { rateChartSeconds } from "./rate-chart";
 import { type Observation, observe, perSecond } from "./rate";
 import type { ActorDetail, Actor } from "./types";
 
-/** How an actor was at one look. */
+/** A snapshot of an actor. */
 export interface ActorLook {
   at: number;
   messages: number;
 }
 
-/** A rate is over so many milliseconds, as in the tree. */
+/** The period of a rate in milliseconds, as in the tree. */
 const rateWindow = 5_000;
 
-/** One actor and its first children, looked at again each second. */
+/** One actor and its first children, refreshed every second. */
 export class ActorView {
   readonly detail = signal<ActorDetail | null>(null);
   readonly children = signal<readonly Actor[]>([]);
@@ -31,7 +31,7 @@ export class ActorView {
   async refresh(abort: AbortSignal): Promise<void> {
     try {
       const detail = await api.actor(this.path, this.pid, abort);
-      // Children are asked for by the path, which an actor without a name does not have.
+      // Children are requested by path, which an actor without a name does not have.
       const page = detail.actor.children > 0 && this.pid === "" ? await api.actors(this.path, abort) : undefined;
       batch(() => {
         this.#take(detail);
@@ -45,7 +45,7 @@ export class ActorView {
     }
   }
 
-  /** A new life under the same path counts from zero: its rates begin anew. */
+  /** A new actor at the same path counts from zero, so its rates start again. */
   #take(detail: ActorDetail): void {
     if (this.detail.value?.actor.pid !== detail.actor.pid) {
       this.#seen = [];

@@ -1,10 +1,10 @@
 import { api } from "./api";
 import { usePolled } from "./polled";
 
-/** How many alarms are counted; more are "99+". */
+/** The most alarms that are counted; more are "99+". */
 const most = 99;
 
-/** How many alarms are open that nobody has acknowledged or shelved, beside the name of their page. */
+/** The number of open alarms that are neither acknowledged nor shelved, beside the name of their page. */
 export function AlarmBadge() {
   const query = { state: "raised", acknowledged: "false", shelved: "false", limit: most + 1 };
   const { value } = usePolled((abort) => api.alarms(query, abort), 3000, []);

@@ -7,10 +7,10 @@ import { usePolled } from "./polled";
 import { entityRoute } from "./route";
 import type { Alarm } from "./types";
 
-/** How long a click on Shelve sets an alarm aside. */
+/** How long a click on Shelve shelves an alarm. */
 const shelfTimes = ["1h", "8h", "1d", "7d"] as const;
 
-/** What is known of an alarm beside its severity, in one line. */
+/** Describes an alarm in one line, without its severity. */
 export function alarmNote(alarm: Alarm): string {
   const notes: string[] = [];
   if (alarm.values.length > 0) notes.push(alarm.values.map((v) => `${v.key} = ${stringifyJSON(v.value as Json)}`).join(", "));
@@ -102,7 +102,7 @@ function Row({ alarm, withEntity, onDone }: { alarm: Alarm; withEntity: boolean;
   );
 }
 
-/** A table of alarms with what can be done about them. */
+/** A table of alarms with the possible actions. */
 export function AlarmTable({ alarms, withEntity, onDone }: { alarms: readonly Alarm[]; withEntity: boolean; onDone: (problem: string) => void }) {
   return (
     <table class="letters alarms">
@@ -124,7 +124,7 @@ export function AlarmTable({ alarms, withEntity, onDone }: { alarms: readonly Al
   );
 }
 
-/** The last alarms of one entity; nothing where it never had one. */
+/** The last alarms of an entity; nothing if it never had one. */
 export function EntityAlarms({ id }: { id: string }) {
   const again = useSignal(0);
   const problem = useSignal("");

@@ -47,7 +47,7 @@ export type Params = Record<string, string | number | readonly string[] | undefi
 
 /**
  * A path of the API, relative to the page, so that the dashboard also works under a prefix.
- * Segments are escaped one by one; undefined and empty parameters are left out.
+ * Segments are escaped one by one; undefined and empty parameters are omitted.
  */
 export function apiPath(segments: readonly string[], query: Params = {}): string {
   const parameters = new URLSearchParams();
@@ -59,12 +59,12 @@ export function apiPath(segments: readonly string[], query: Params = {}): string
   return `v1/${segments.map(encodeURIComponent).join("/")}${text === "" ? "" : `?${text}`}`;
 }
 
-/** An answer that was not 2xx, with the words of its problem document. */
+/** A response that was not 2xx, with the text of its problem document. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
-    /** The line of a text that it is about, 0 for none. */
+    /** The line that the error is about, 0 for none. */
     readonly line = 0,
   ) {
     super(message);
@@ -79,7 +79,7 @@ export function problemMessage(status: number, body: string): string {
     if (typeof problem.detail === "string" && problem.detail !== "") return problem.detail;
     if (typeof problem.title === "string" && problem.title !== "") return problem.title;
   } catch {
-    // Not a problem document: a proxy on the way answered.
+    // Not a problem document: the response is from a proxy.
   }
   return `The server answered ${status}.`;
 }
@@ -114,7 +114,7 @@ export const api = {
 
   entity: (id: string, signal?: AbortSignal) => get<LiveEntity>(apiPath(["entities", id]), signal),
 
-  /** What is there of an entity, null where there is none: unlike a read of it, no error of the browser. */
+  /** Returns an entity, null if there is none. Unlike a plain read, this logs no error in the browser. */
   entityIfAny: async (id: string, signal?: AbortSignal) => {
     const page = await get<{ entities: (LiveEntity & Required<Pick<Entity, "reported" | "metadata">>)[] }>(
       apiPath(["entities"], { q: `id = ${JSON.stringify(id)}`, fields: "latest,reported,metadata" }),
@@ -140,11 +140,11 @@ export const api = {
 
   script: (name: string, signal?: AbortSignal) => get<Script>(apiPath(["scripts", name]), signal),
 
-  /** Rejects with what is wrong with a script. */
+  /** Rejects with the error in a script. */
   checkScript: (name: string, body: ScriptBody, signal: AbortSignal) =>
     send<void>(`${apiPath(["scripts", name])}?check`, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal }),
 
-  /** Puts a script in the place of that of a version, or a new one where there is none. */
+  /** Replaces a version of a script, or creates the script if no version is given. */
   putScript: (name: string, body: ScriptBody, etag: string) =>
     send<Script>(apiPath(["scripts", name]), {
       method: "PUT",
@@ -167,7 +167,7 @@ export const api = {
 
   templates: (signal?: AbortSignal) => get<TemplateList>(apiPath(["templates"]), signal),
 
-  /** Puts a template in the place of that of a version, or a new one where there is none. */
+  /** Replaces a version of a template, or creates the template if no version is given. */
   putTemplate: (name: string, body: TemplateBody, etag: string) =>
     send<Template>(apiPath(["templates", name]), {
       method: "PUT",
@@ -196,7 +196,7 @@ export const api = {
 
   queries: (signal?: AbortSignal) => get<QueryList>(apiPath(["queries"]), signal),
 
-  /** Keeps a query under an id that is free. */
+  /** Saves a query under an unused id. */
   saveQuery: (id: string, title: string, filter: string) =>
     send<Query>(apiPath(["queries", id]), {
       method: "PUT",
@@ -239,7 +239,7 @@ export const api = {
       body: JSON.stringify({ name, grants: [{ role, ...(filter === "" ? {} : { filter }) }] }),
     }),
 
-  /** The principals that one has made, or that have come with a provision key. */
+  /** The principals that somebody has created, or that were provisioned with a key. */
   principalsBy: (by: string, signal?: AbortSignal) => get<PrincipalPage>(apiPath(["principals"], { by, limit: 1000 }), signal),
 
   provisionKeys: (signal?: AbortSignal) => get<ProvisionKeyList>(apiPath(["provisioning"]), signal),
@@ -263,7 +263,7 @@ export const api = {
 
   commands: (id: string, limit: number, signal?: AbortSignal) => get<CommandPage>(apiPath(["entities", id, "commands"], { limit }), signal),
 
-  /** Sends a command; request is the text of its JSON, as it was typed. */
+  /** Sends a command; request is its JSON as typed. */
   alarms: (query: { state?: string; severity?: string; entity?: string; acknowledged?: string; shelved?: string; cursor?: string; limit?: number }, signal?: AbortSignal) =>
     get<AlarmList>(apiPath(["alarms"], query), signal),
 
@@ -277,7 +277,7 @@ export const api = {
 
   alarmRules: (signal?: AbortSignal) => get<AlarmRuleList>(apiPath(["alarm-rules"]), signal),
 
-  /** Puts a rule in the place of the one that was read, or under a name that is free. */
+  /** Replaces the rule that was read, or creates one under an unused name. */
   putAlarmRule: (name: string, rule: object, before: AlarmRule | null) =>
     send<AlarmRule>(apiPath(["alarm-rules", name]), {
       method: "PUT",
@@ -302,17 +302,17 @@ export const api = {
     get<ActorDetail>(apiPath(["actor"], pid !== "" ? { pid } : { path }), signal),
 };
 
-/** Does something to an alarm. */
+/** Performs an action on an alarm. */
 function act(id: string, what: string, body: object): Promise<Alarm> {
   return send<Alarm>(apiPath(["alarms", id, what]), { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 }
 
-/** Whether an error is only the echo of our own abort. */
+/** Reports whether an error is the result of our own abort. */
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** A sentence for a person, whatever was thrown. */
+/** Describes whatever was thrown in a sentence. */
 export function describe(error: unknown): string {
   if (error instanceof ApiError) return error.message;
   return "The server cannot be reached.";

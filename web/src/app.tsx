@@ -41,7 +41,7 @@ interface Section {
   name: string;
   href: string;
   main: Route["page"];
-  /** The pages of one of the things that the main page lists, and those beside it. */
+  /** The other pages that are shown as part of this one. */
   parts?: readonly Route["page"][];
 }
 
@@ -57,7 +57,7 @@ const sections: readonly Section[] = [
   { name: "Claims", href: "#/access/claims", main: "claims" },
 ];
 
-/** Whether a page has anything for who is logged in: credentials are for those who may manage them, who find claims there. */
+/** Whether a page is of use to the user: credentials are for those who may manage them, who find claims there. */
 function mayOpen({ main }: Section): boolean {
   const manager = caller.value === null || mayManage();
   return main === "claims" ? !manager : main !== "access" || manager;
@@ -105,13 +105,13 @@ function Header() {
   );
 }
 
-/** The hash is the route, so the usual link to an anchor is done by hand. */
+/** The hash is the route, so links to anchors must be implemented. */
 function skipToMain(event: MouseEvent): void {
   event.preventDefault();
   document.getElementById("main")?.focus();
 }
 
-/** Says that what is shown is old, how old, and when the next try is. It lies over the page and moves nothing. */
+/** Says that the page is out of date, since when, and when the next attempt is. It overlays the page and moves nothing. */
 function Banner() {
   const lost = connection.value === "lost";
   const since = useComputed(() => Math.max(stream.heardAt.value, system.answeredAt.value));
@@ -162,7 +162,7 @@ function titleOf(current: Route): string {
   return sections.find(({ main }) => main === current.page)?.name ?? "";
 }
 
-/** The words of the tab, which is also what a screen reader says of a new page. */
+/** The title of the tab, which screen readers also announce for a new page. */
 function usePageTitle(): void {
   const current = route.value;
   const title = titleOf(current);
@@ -181,7 +181,7 @@ export function App() {
   const current = route.value;
   usePageTitle();
   useEffect(() => {
-    // A 401 makes the login page, and whatever else fails is tried by the pages.
+    // A 401 leads to the login page; the pages retry anything else.
     api.session().then(
       (who) => (caller.value = who),
       () => undefined,

@@ -1,22 +1,22 @@
 import { type Json, stringifyJSON } from "./json";
 import type { JsonObject, Latest, Metadata } from "./types";
 
-/** What is looked at of an entity to see that something has arrived. */
+/** The parts of an entity that show whether something has arrived. */
 export interface Seen {
   latest: Record<string, Latest>;
   reported: JsonObject;
   metadata: Metadata;
 }
 
-/** Something that a device has said. */
+/** Something that a device has sent. */
 export interface Arrival {
   key: string;
   value: Json;
-  /** When it was measured; 0 for what is reported, which has no time of its own. */
+  /** When it was measured; 0 for reported state, which has no time of its own. */
   ts: number;
 }
 
-/** What an entity has now that it had not before, the newest reading first; null for nothing. */
+/** What an entity has now and did not have before, newest reading first; null for nothing. */
 export function arrivalOf(before: Seen | null, after: Seen | null): Arrival | null {
   if (!after) return null;
   let newest: Arrival | null = null;

@@ -1,6 +1,6 @@
 import { describe } from "./api";
 
-/** Does something, and passes on its error as a text, or "" when it is done. */
+/** Runs act and reports its error as text, or "" on success. */
 export async function attempt(act: () => Promise<unknown>, report: (text: string) => void): Promise<void> {
   try {
     await act();

@@ -12,18 +12,18 @@ export interface ChartProps {
   to: number;
   /** The name of a custom property that holds the color, such as "--series-1". */
   color: string;
-  /** How points are joined: readings by lines, switches by steps. */
+  /** How points are connected: readings by lines, switches by steps. */
   stepped?: boolean;
-  /** Single readings are marked while they are few. */
+  /** Whether to mark single readings if there are few. */
   dots?: boolean;
-  /** The axis begins at zero, for rates and counts. */
+  /** Whether the axis starts at zero, for rates and counts. */
   zero?: boolean;
-  /** Charts of the same group move one cursor. */
+  /** Charts of the same group share a cursor. */
   group?: string;
   label: string;
-  /** The index of the data under the cursor, null when it is elsewhere. */
+  /** Called with the index of the data under the cursor, null if it is elsewhere. */
   onCursor?: (index: number | null) => void;
-  /** A range of times (seconds) that was selected by dragging. */
+  /** Called with a range of times (seconds) selected by dragging. */
   onSelect?: (from: number, to: number) => void;
 }
 
@@ -31,14 +31,14 @@ function css(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** A color with an opacity, for fills. Canvas takes no var(), and the palette is written as #rrggbb. */
+/** A color with an opacity, for fills. Canvas does not accept var(), and the palette is in the form #rrggbb. */
 function fade(color: string, opacity: number): string {
   return `${color}${Math.round(opacity * 255)
     .toString(16)
     .padStart(2, "0")}`;
 }
 
-/** The vertical range: all values with some air, never of height zero. */
+/** The vertical range: all values with a margin, never of height zero. */
 function verticalRange(min: number | null, max: number | null, props: ChartProps): [number, number] {
   if (props.stepped) return [-0.15, 1.15];
   if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, 1];
@@ -74,7 +74,7 @@ function options(props: { current: ChartProps }, width: number, height: number):
     legend: { show: false },
     cursor: {
       y: false,
-      // Only the line has a point under the cursor, the edges of its band have none.
+      // Only the line has a point under the cursor, not the edges of its band.
       points: {
         size: (_u: uPlot, index: number) => (index === 1 ? 8 : 0),
         width: (_u: uPlot, index: number) => (index === 1 ? 2 : 0),
@@ -92,13 +92,13 @@ function options(props: { current: ChartProps }, width: number, height: number):
       {
         stroke: muted,
         font,
-        // A second line is there only where a day begins.
+        // Only the start of a day has a second line.
         size: (_u: uPlot, values: string[] | null) => (values?.some((text) => text.includes("\n")) ? 43 : 29),
         gap: 6,
         space: 72,
         grid: { show: false },
         ticks: { stroke: line, width: 1, size: 4 },
-        // A label near the right edge would be cut by it.
+        // A label near the right edge would be cut off.
         filter: (u, splits) => {
           const { from, to } = props.current;
           const last = to - ((to - from) * 24) / Math.max(u.width - 60, 1);
@@ -144,7 +144,7 @@ function gradient(u: uPlot, color: string): CanvasGradient | string {
   return fill;
 }
 
-/** A time chart on a canvas. It fills its box, whose height the style sheet fixes, so that nothing moves when data comes. */
+/** A time chart on a canvas. It fills its box, whose height is fixed in the style sheet, so that nothing moves when data arrives. */
 export function Chart(props: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -171,11 +171,11 @@ export function Chart(props: ChartProps) {
       u.destroy();
       plot.current = null;
     };
-    // A plot cannot change these; it is made anew when they change.
+    // A plot cannot change these, so it is recreated when they change.
   }, [isDark, props.color, banded, props.stepped, props.dots, props.group, props.onSelect !== undefined]);
 
   useEffect(() => {
-    // Resetting the scales asks the range functions again, which read the props.
+    // Resetting the scales calls the range functions, which read the props.
     plot.current?.setData(props.data as uPlot.AlignedData, true);
   }, [props.data, props.from, props.to]);
 

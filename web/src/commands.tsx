@@ -8,12 +8,12 @@ import type { Command } from "./types";
 
 const polledEvery = 1000;
 
-/** Whether something may still become of a command. */
+/** Reports whether a command is still pending. */
 export function isOpen(command: Command): boolean {
   return command.state === "queued" || command.state === "sent" || command.state === "delivered";
 }
 
-/** What a command has come to, in one line: why it failed, its answer, or how far it is. */
+/** The outcome of a command in one line: why it failed, its answer, or its progress. */
 export function outcome(command: Command): string {
   if (command.error) return command.error;
   if (command.result !== undefined) return stringifyJSON(command.result as Json);
@@ -21,7 +21,7 @@ export function outcome(command: Command): string {
   return "";
 }
 
-/** What is wrong with the text of a request, "" for nothing. No text is no request. */
+/** The error in the text of a request, "" for none. An empty text means no request. */
 export function requestProblem(text: string): string {
   if (text.trim() === "") return "";
   try {
@@ -55,7 +55,7 @@ function Row({ command, onCancel }: { command: Command; onCancel: () => void }) 
   );
 }
 
-/** Where a command is sent from. The names are those that the type declares; another may be typed. */
+/** The form that sends a command. It suggests the names that the type declares; others can be typed. */
 function SendForm({ id, type, onSent }: { id: string; type: string | undefined; onSent: () => void }) {
   const name = useSignal("");
   const request = useSignal("");
@@ -105,7 +105,7 @@ function SendForm({ id, type, onSent }: { id: string; type: string | undefined; 
   );
 }
 
-/** Sends commands to the device of an entity, and shows what becomes of the newest. */
+/** Sends commands to the device of an entity and shows the state of the newest ones. */
 export function Commands({ id, type }: { id: string; type: string | undefined }) {
   const again = useSignal(0);
   const problem = useSignal("");

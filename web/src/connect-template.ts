@@ -4,14 +4,14 @@ import type { ReadyTemplate, Template, TemplateBody } from "./types";
 
 const placeholder = /\{(\w+)\}/g;
 
-/** What the placeholders of a template stand for where the entity is this one; null where it can be none of its. */
+/** The values of the placeholders of a template for an entity; null if the template cannot be for this entity. */
 function filledBy(body: TemplateBody, entity: string): Record<string, string> | null {
   const escaped = (body.entity ?? "{id}").replace(/[.*+?^$()|[\]\\]/g, "\\$&");
   const match = new RegExp(`^${escaped.replace(placeholder, "(?<$1>[^/+#]+?)")}$`).exec(entity);
   return match && { ...match.groups };
 }
 
-/** A topic that a template takes for an entity. What is not the entity's is as in the example, or 1. */
+/** A topic that the template accepts for an entity. Placeholders unrelated to the entity are as in the example, or 1. */
 export function templateTopic(body: TemplateBody, entity: string, example = ""): string | null {
   const filled = filledBy(body, entity);
   if (!filled) return null;
@@ -26,7 +26,7 @@ export function templateTopic(body: TemplateBody, entity: string, example = ""):
     .join("/");
 }
 
-/** Sets a member of a member of an object: in a path there is at least one name. */
+/** Sets a nested member of an object. The path has at least one name. */
 function setMember(object: Record<string, Json>, path: readonly string[]): void {
   let at = object;
   for (const name of path.slice(0, -1)) {
@@ -36,7 +36,7 @@ function setMember(object: Record<string, Json>, path: readonly string[]): void 
   at[path.at(-1) ?? ""] = 21.5;
 }
 
-/** A message that a template is likely to take, to begin with. */
+/** A message that a template is likely to accept, as a starting point. */
 export function templateMessage(body: TemplateBody): string {
   if (body.payload === "text") return "21.5";
   const message: Record<string, Json> = {};
@@ -48,15 +48,15 @@ export function templateMessage(body: TemplateBody): string {
   return JSON.stringify(message);
 }
 
-/** A template as a way in which devices speak, with a message that somebody may change. */
+/** A template as a convention for devices, with a message that can be edited. */
 export interface TemplateConvention extends Convention {
   template: Template;
-  /** The topic for an entity that it can have. */
+  /** The topic for an entity that the template can be for. */
   topic: (entity: string) => string;
   message: string;
 }
 
-/** The templates by which something of an entity is kept. */
+/** The templates that can write to an entity. */
 export function templateConventions(templates: readonly Template[], ready: readonly ReadyTemplate[]): TemplateConvention[] {
   return templates
     .filter(({ template, problem }) => template.into !== "nothing" && problem === undefined)
@@ -77,7 +77,7 @@ export function templateConventions(templates: readonly Template[], ready: reado
     });
 }
 
-/** The command for a message of a template. */
+/** The command that sends a message for a template. */
 export function publishTemplate(convention: TemplateConvention, device: Device, place: Place, message: string): string {
   return publish(place, login(device), convention.topic(device.entity), message);
 }

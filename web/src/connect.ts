@@ -4,20 +4,20 @@ import type { Addresses } from "./types";
 
 /** Where a device reaches the server. */
 export interface Place {
-  /** The name or address of the machine. */
+  /** The host name or address. */
   host: string;
   addresses: Addresses;
-  /** The base of the HTTP API, as the browser reaches it, with a slash at the end. */
+  /** The base URL of the HTTP API as the browser reaches it, with a trailing slash. */
   base: string;
-  /** A file with the CA of the server's certificate; empty for those that the device's system trusts. */
+  /** A file with the CA of the server's certificate; empty if the device's system trusts it. */
   ca: string;
 }
 
-/** A device that is to be connected. */
+/** A device to be connected. */
 export interface Device {
   /** The id of its entity. */
   entity: string;
-  /** The name of its principal; empty where nobody has to log in. */
+  /** The name of its principal; empty if no login is required. */
   name: string;
   token: string;
 }
@@ -28,15 +28,15 @@ export interface Line {
   text: string;
 }
 
-/** A way in which devices speak. */
+/** A convention by which devices communicate. */
 export interface Convention {
   id: string;
   name: string;
   /** What it is for, in a few words. */
   about: string;
-  /** Why an entity with this id cannot be spoken for in this way; empty where it can. */
+  /** Why the convention cannot be used for an entity with this id; empty if it can. */
   problem: (entity: string) => string;
-  /** The filter of the grant; empty where the principal has the name of the entity. */
+  /** The filter of the grant; empty if the principal has the name of the entity. */
   filter: (entity: string, name: string) => string;
   commands: (device: Device, place: Place) => Line[];
 }
@@ -46,17 +46,17 @@ export function quote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** The name of a principal for the device of an entity: its id, as far as a name may have that. */
+/** The name of a principal for the device of an entity: the id, without what a name must not contain. */
 export function principalName(entity: string): string {
   return entity.replace(/[^\w.:@-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 128);
 }
 
-/** The place as the browser reaches it, with CAs that are known. */
+/** The server as the browser reaches it, with the known CAs. */
 export function placeOf(addresses: Addresses): Place {
   return { host: location.hostname.replace(/^\[(.*)\]$/, "$1"), addresses, base: new URL(".", document.baseURI).href, ca: "" };
 }
 
-/** Whether a device on another machine cannot reach the MQTT listener although the page came from there. */
+/** Reports whether a device on another machine cannot reach the MQTT listener although the browser reaches the server. */
 export function isLocalOnly(place: Place): boolean {
   const listens = place.addresses.mqtt.host ?? "";
   return isLoopback(listens) && !isLoopback(place.host);
@@ -68,22 +68,22 @@ function isLoopback(host: string): boolean {
 
 const sample = '{"temperature":21.5}';
 
-/** The filter of a grant over one entity; empty where it is that of the name. */
+/** The filter of a grant for one entity; empty if the name of the principal implies it. */
 export function ownFilter(entity: string, name: string): string {
   return entity === name ? "" : `id = ${JSON.stringify(entity)}`;
 }
 
-/** The credentials as mosquitto_pub takes them: user name and password. */
+/** The arguments of mosquitto_pub for the credentials: user name and password. */
 export function login({ name, token }: Device): string[] {
   return token === "" ? [] : ["-u", name, "-P", token];
 }
 
-/** A command that publishes with QoS 1; from standard input where there is no message. */
+/** A command that publishes with QoS 1; it reads standard input if there is no message. */
 export function publish(place: Place, credentials: readonly string[], topic: string, message: string | null): string {
   return mosquitto("pub", place, credentials, ["-t", topic, ...(message === null ? ["-s"] : ["-m", message])]);
 }
 
-/** A command that shows the commands that the device is sent, as long as it runs. */
+/** A command that prints the commands sent to the device while it runs. */
 function receive(place: Place, credentials: readonly string[], topic: string): Line {
   return { label: "Commands", text: mosquitto("sub", place, credentials, ["-v", "-t", topic]) };
 }
@@ -96,7 +96,7 @@ function mosquitto(what: "pub" | "sub", place: Place, credentials: readonly stri
   return words.map(quote).join(" ");
 }
 
-/** A command that posts JSON, and fails with what the server says of it. */
+/** A command that posts JSON and fails with the server's error. */
 export function post(place: Place, path: string, token: string, message: string): string {
   const words = ["curl", "--fail-with-body"];
   if (place.ca !== "" && place.base.startsWith("https:")) words.push("--cacert", place.ca);
@@ -106,14 +106,14 @@ export function post(place: Place, path: string, token: string, message: string)
   return words.map(quote).join(" ");
 }
 
-/** Why no entity can have an id; empty where one can. */
+/** Why an id is not valid; empty if it is. */
 export function idProblem(id: string): string {
   return /[/+#]/.test(id) ? "The id must not contain / + or #." : "";
 }
 
 const none = (): string => "";
 
-/** The conventions that the server knows by itself. */
+/** The built-in conventions of the server. */
 export const conventions: readonly Convention[] = [
   {
     id: "native",

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 
-/** Copies by the clipboard, or, where a page without TLS may not, by a selection. */
+/** Copies to the clipboard, or by a selection where a page without TLS may not use it. */
 async function copy(text: string, element: HTMLElement): Promise<void> {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text);
@@ -13,7 +13,7 @@ async function copy(text: string, element: HTMLElement): Promise<void> {
   selection?.removeAllRanges();
 }
 
-/** A command to be run in a terminal, with a button that copies it. */
+/** A command for a terminal, with a button that copies it. */
 export function Command({ label, text }: { label: string; text: string }) {
   const said = useSignal("Copy");
   const code = useRef<HTMLElement>(null);

@@ -10,7 +10,7 @@ import type { Change, PresenceEvent } from "./types";
 
 export interface Row {
   entity: Signal<LiveEntity>;
-  /** The last values of the row's first key that can be drawn, for its sparkline. */
+  /** The last values of the first key of the row that can be drawn, for the sparkline. */
   spark: Signal<readonly number[]>;
   sparkKey: string;
 }
@@ -30,7 +30,7 @@ export class EntityList {
   readonly loading = signal(true);
   readonly error = signal("");
   readonly search = signal("");
-  /** The filter that narrows the list; which entities match it is only asked, never decided here. */
+  /** The filter of the list. Only the server decides which entities match it. */
   readonly filter = signal("");
 
   #rows = new Map<string, Row>();
@@ -46,7 +46,7 @@ export class EntityList {
     return this.#rows.get(id);
   }
 
-  /** Fetches anew what is shown; a different search begins at the first page. */
+  /** Fetches the shown pages again; a different search starts at the first page. */
   async load(search = this.search.value, filter = this.filter.value): Promise<void> {
     if (search !== this.search.value || filter !== this.filter.value) this.#pages = 1;
     this.search.value = search;
@@ -75,7 +75,7 @@ export class EntityList {
     });
   }
 
-  /** Takes in a change of the stream; the screen follows at the next frame. */
+  /** Applies a change of the stream; the screen follows at the next frame. */
   apply(change: Change): void {
     this.#pending.push(change);
     this.#frame ||= requestAnimationFrame(() => {
@@ -88,7 +88,7 @@ export class EntityList {
     });
   }
 
-  /** Takes in that a device went online or offline. */
+  /** Applies that a device went online or offline. */
   applyPresence(event: PresenceEvent): void {
     const row = this.#rows.get(event.entity);
     if (row) row.entity.value = applyPresence(row.entity.value, event);
@@ -149,7 +149,7 @@ export class EntityList {
     if (value !== undefined) row.spark.value = [...row.spark.value.slice(1 - sparkLength), value];
   }
 
-  /** A first reading: the new entity takes its place, if that place is on the pages shown. */
+  /** A first reading: inserts the new entity if its position is on the pages shown. */
   #insert(change: Change): void {
     const ids = this.ids.value;
     if (this.filter.value !== "") return;
@@ -161,7 +161,7 @@ export class EntityList {
     this.ids.value = after < 0 ? [...ids, change.entity] : [...ids.slice(0, after), change.entity, ...ids.slice(after)];
   }
 
-  /** Fetches the beginnings of sparklines, few at a time: they are decoration and must not crowd out the rest. */
+  /** Fetches the start of sparklines, a few at a time: they are decoration and must not delay other requests. */
   #fillSparks(): void {
     while (this.#sparksRunning < sparkRequests && this.#sparks.length > 0 && !this.#closed) {
       const row = this.#rows.get(this.#sparks.shift() as string);
@@ -183,7 +183,7 @@ export class EntityList {
       if (latest && value !== undefined) add(series, latest.ts, value);
       row.spark.value = series.values.slice(-sparkLength);
     } catch {
-      // The line begins with the next reading instead.
+      // The line then starts with the next reading.
     }
   }
 }

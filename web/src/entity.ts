@@ -4,7 +4,7 @@ import type { Change, Latest } from "./types";
 
 /**
  * Applies a committed reading: each key keeps the newest value by event time, as the entity itself
- * does. The stream has no sequence; between equal times the one committed later, this one, is newer.
+ * does. The stream has no sequence: of equal times the one committed later, this one, is newer.
  */
 export function applyChange(entity: LiveEntity, change: Change): LiveEntity {
   let latest: Record<string, Latest> | undefined;
@@ -17,12 +17,12 @@ export function applyChange(entity: LiveEntity, change: Change): LiveEntity {
   return latest ? { ...entity, latest, updated_ms: Math.max(entity.updated_ms, change.ts) } : entity;
 }
 
-/** An entity of which nothing is known but its first reading. */
+/** An entity of which only the first reading is known. */
 export function newEntity(change: Change): LiveEntity {
   return applyChange({ id: change.entity, created_ms: change.committed_ms, updated_ms: change.ts, presence: { state: "unknown", connected: false }, latest: {} }, change);
 }
 
-/** Keys of values that can be drawn, in the order of the alphabet; measurements before switches. */
+/** Keys of values that can be drawn, in alphabetical order, measurements before switches. */
 export function chartableKeys(entity: LiveEntity): string[] {
   const weight = (key: string): number => (typeof entity.latest[key]?.value === "boolean" ? 1 : 0);
   return Object.keys(entity.latest)

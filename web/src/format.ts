@@ -4,7 +4,7 @@ const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6
 const average = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** A number for reading: whole numbers in full, fractions to six significant digits, extremes with an exponent. */
+/** Formats a number: whole numbers in full, fractions to six significant digits, extremes with an exponent. */
 export function formatNumber(value: number | bigint): string {
   if (typeof value === "bigint") return whole.format(value);
   if (!Number.isFinite(value)) return String(value);
@@ -14,7 +14,7 @@ export function formatNumber(value: number | bigint): string {
   return significant.format(value);
 }
 
-/** An average: it has no more digits than the readings that it was made of are likely to have had. */
+/** Formats an average with no more digits than its readings are likely to have had. */
 export function formatAverage(value: number): string {
   const size = Math.abs(value);
   if (size >= 100 && size < 1e15) return average.format(value);
@@ -41,7 +41,7 @@ export function formatCount(value: number): string {
   return whole.format(value);
 }
 
-/** A number of things: 1 entity, 1,200 entities. The plural is the noun with an s unless it is given. */
+/** Formats a count with a noun: 1 entity, 1,200 entities. By default the plural is the noun with an s. */
 export function formatPlural(n: number, noun: string, plural = `${noun}s`): string {
   return `${whole.format(n)} ${n === 1 ? noun : plural}`;
 }
@@ -165,8 +165,8 @@ export function toLocalInput(ms: number): string {
 }
 
 /**
- * Labels of a time axis: as much of date and time as the distance (seconds) between them needs. Where a
- * day begins, and at the first label of a day that is not today, the date stands below the time. null is a place without a label.
+ * Labels of a time axis, with as much of date and time as the distance (seconds) between them needs. Where a
+ * day begins, and at the first label of a day that is not today, the date is below the time. null means no label.
  */
 export function formatTicks(seconds: (number | null)[], increment: number, now: number = Date.now()): string[] {
   let day = formatDate(now, now);

@@ -20,23 +20,23 @@ export interface Drawn {
   columns: Column[];
 }
 
-/** What is to be seen. */
+/** What to show. */
 export interface ViewRequest {
   id: string;
   keys: readonly { key: string; isSwitch: boolean }[];
   range: Range;
-  /** The aggregate that was chosen, empty for what shows most. */
+  /** The chosen aggregate, empty for the most detailed view. */
   agg: string;
   /** A live range without readings follows the newest reading instead of the clock. */
   follow: boolean;
-  /** Event time of the newest reading that is known, in milliseconds. */
+  /** Event time of the newest known reading, in milliseconds. */
   newest: number;
 }
 
-/** Aggregates that grow by the stream are fetched anew this often: corrections and late readings come in, too. */
+/** How often aggregates that the stream extends are fetched again, to include corrections and late readings. */
 const refreshEvery = 60_000;
 
-/** Those that cannot grow by it, so often. */
+/** How often those that it cannot extend are fetched again. */
 const aggregateEvery = 5_000;
 
 /** The histories of some keys of one entity in one window of time, live while the window is. */
@@ -44,7 +44,7 @@ export class HistoryView {
   readonly window = signal<TimeWindow>({ from: Date.now() - 900_000, to: Date.now(), live: true });
   readonly lanes = signal<readonly Lane[]>([]);
   readonly loading = signal(true);
-  /** What is drawn is not yet what was asked for. */
+  /** The drawing is not up to date with the request. */
   readonly changing = signal(true);
   readonly error = signal("");
 
@@ -57,7 +57,7 @@ export class HistoryView {
   #during: Change[] = [];
   #frame = 0;
 
-  /** Shows something else; lanes that stay keep their drawing until the new one is there. */
+  /** Shows something else. Lanes that remain keep their drawing until the new one is ready. */
   show(request: ViewRequest): void {
     const same = this.#request?.id === request.id;
     const known = new Map(same ? this.lanes.value.map((lane) => [lane.key, lane]) : []);
@@ -104,8 +104,8 @@ export class HistoryView {
     batch(() => {
       lanes.forEach((lane, i) => {
         const series = loaded[i] as Series;
-        // Readings that were committed while the answer was on its way. They may be in it: adding a reading
-        // twice changes a raw series not at all, but would weigh twice in an aggregate.
+        // Readings committed while the response was on its way. It may contain them: adding a reading
+        // twice does not change a raw series, but it would count twice in an aggregate.
         if (series.mode === "raw") for (const change of this.#during) this.#add(lane, series, change);
         lane.drawn.value = { series, columns: columns(series) };
       });
@@ -113,7 +113,7 @@ export class HistoryView {
     });
   }
 
-  /** Takes in a change of the stream; the screen follows at the next frame. */
+  /** Applies a change of the stream; the screen follows at the next frame. */
   apply(change: Change): void {
     if (change.entity !== this.#request?.id || !this.window.value.live) return;
     this.#pending.push(change);

@@ -2,19 +2,19 @@ import { api } from "./api";
 import { chooseStep, stepParameter, type TimeWindow } from "./range";
 import { fromAggregate, fromBuckets, fromPoints, type Series } from "./series";
 
-/** Up to so many readings are drawn one by one; a chart a thousand pixels wide shows no more. */
+/** The most readings that are drawn one by one; a chart a thousand pixels wide cannot show more. */
 const rawLimit = 1500;
 
-/** About so many steps an aggregate has. */
+/** The approximate number of steps of an aggregate. */
 const buckets = 360;
 
-/** An aggregate that a person chose has fewer, so that it says something else than the readings. */
+/** An aggregate chosen by the user has fewer, so that it differs from the readings. */
 const chosenBuckets = 60;
 
-/** Switches have no average: their changes are drawn, the newest so many. */
+/** Switches have no average; the most recent changes are drawn, at most this many. */
 const switchLimit = 10_000;
 
-/** When the oldest reading of these keys was, in milliseconds; undefined when there is none. */
+/** The time of the oldest reading of these keys in milliseconds; undefined if there is none. */
 export async function oldest(id: string, keys: readonly string[], signal: AbortSignal): Promise<number | undefined> {
   const pages = await Promise.all(keys.map((key) => api.points(id, key, { order: "asc", limit: 1 }, signal)));
   const times = pages.flatMap((page) => page.points[0]?.ts ?? []);
@@ -22,9 +22,9 @@ export async function oldest(id: string, keys: readonly string[], signal: AbortS
 }
 
 /**
- * The history of a key in a window: the readings themselves while they are few, else averages with
- * their minima and maxima. Live windows are asked for with their whole last step and a little of the
- * future, for devices whose clocks are ahead. An aggregate that was chosen (agg) is shown however few the
+ * The history of a key in a window: raw readings if there are few, else averages with
+ * minima and maxima. Live windows are requested with their whole last step and a little of the
+ * future, for devices whose clocks are ahead. A chosen aggregate (agg) is shown however few the
  * readings are; switches have none.
  */
 export async function loadSeries(id: string, key: string, window: TimeWindow, isSwitch: boolean, agg: string, signal: AbortSignal): Promise<Series> {
@@ -47,7 +47,7 @@ export async function loadSeries(id: string, key: string, window: TimeWindow, is
   return fromBuckets(answer.buckets, answer.step_ms);
 }
 
-/** Whether a live series has outgrown its form and should be loaded anew. */
+/** Reports whether a live series has become too long for its form and should be loaded again. */
 export function outgrown(series: Series): boolean {
   return series.mode === "raw" && series.ts.length > rawLimit * 2;
 }

@@ -13,12 +13,12 @@ const colors = 6;
 
 export interface LanesProps {
   request: ViewRequest;
-  /** The words for the range, for captions: "the last hour". */
+  /** The range in words, for captions: "the last hour". */
   rangeTitle: string;
   onSelect?: (from: number, to: number) => void;
 }
 
-/** What a series is: its readings one by one, or what they were summed up to. */
+/** Describes a series: raw readings, or an aggregate. */
 function modeLabel(drawn: Drawn): string {
   const { series } = drawn;
   if (series.mode === "aggregate") {
@@ -96,12 +96,12 @@ function LaneView({ lane, index, view, rangeTitle, onSelect }: { lane: Lane; ind
   );
 }
 
-/** Charts of some keys above each other, each with its own scale, all with one time axis and one cursor. */
+/** Charts of several keys below each other, each with its own scale, with a shared time axis and cursor. */
 export function Lanes({ request, rangeTitle, onSelect }: LanesProps) {
   const holder = useRef<HistoryView | null>(null);
   holder.current ??= new HistoryView();
   const view = holder.current;
-  // Live changes must not fetch anew: only what the person chose does, and that is this text.
+  // Live changes must not cause new requests. Only choices of the user do, and this text stands for them.
   const identity = JSON.stringify([request.id, request.keys, request.range, request.agg, request.follow]);
 
   useEffect(() => view.show(request), [identity]);

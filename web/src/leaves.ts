@@ -1,7 +1,7 @@
 import type { Json } from "./json";
 import type { JsonObject } from "./types";
 
-/** A value in a document and the way to it. */
+/** A value in a document and its path. */
 export interface Leaf {
   path: string;
   value: Json;
@@ -22,7 +22,7 @@ export function leaves(document: JsonObject, before = ""): Leaf[] {
     });
 }
 
-/** When the leaves were set, in milliseconds by path: the metadata has a document of the same form. */
+/** When the leaves were set, in milliseconds by path. The metadata is a document of the same form. */
 export function times(metadata: JsonObject, before = ""): Map<string, number> {
   const all = new Map<string, number>();
   for (const [name, value] of Object.entries(metadata)) {
@@ -34,16 +34,16 @@ export function times(metadata: JsonObject, before = ""): Map<string, number> {
   return all;
 }
 
-/** One line of desired against reported. */
+/** One row that compares desired with reported. */
 export interface Twin {
   path: string;
   desired?: Json;
   reported?: Json;
-  /** Desired and not reported so. */
+  /** Desired differs from reported. */
   differs: boolean;
 }
 
-/** Desired and reported side by side; what differs is what the server says. */
+/** Desired and reported side by side. The server says what differs. */
 export function twins(desired: JsonObject, reported: JsonObject, delta: JsonObject): Twin[] {
   const rows = new Map<string, Twin>();
   const row = (path: string): Twin => {

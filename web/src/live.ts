@@ -19,14 +19,14 @@ export const stream = new Stream({
 
 effect(() => stream.setVisible(visible.value));
 
-/** How the page stands with its server; both ways of asking count. */
+/** The state of the connection to the server, from both the stream and the requests. */
 export const connection = computed<"live" | "connecting" | "lost">(() => {
   const status = stream.status.value;
   if (status === "lost" || system.failing.value) return "lost";
   return status === "connecting" || (!system.info.value && !system.forbidden.value) ? "connecting" : "live";
 });
 
-/** Runs something each time the server is found again after it was lost. The answer ends that. */
+/** Runs something each time the server is reachable again after it was lost. The returned function ends that. */
 export function onBack(run: () => void): () => void {
   let lost = false;
   return connection.subscribe((state) => {

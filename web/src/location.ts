@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 import { formatRoute, parseRoute, type Route } from "./route";
 
-/** Where the person is; the address bar and this are always the same. */
+/** The current route; always equal to the address bar. */
 export const route = signal<Route>(parseRoute(window.location.hash));
 
 window.addEventListener("hashchange", () => {
   route.value = parseRoute(window.location.hash);
 });
 
-/** Goes somewhere. replace is for refinements (a search, a range) that "back" should not walk through. */
+/** Navigates to a route. replace is for refinements (a search, a range) that "back" should skip. */
 export function navigate(to: Route, replace = false): void {
   const hash = formatRoute(to);
   if (hash === window.location.hash) return;

@@ -10,21 +10,21 @@ interface Item {
 }
 
 interface Props {
-  /** What the list is called, such as Mappings. */
+  /** The name of the list, such as Mappings. */
   label: string;
-  /** One of the things, such as mapping. */
+  /** The noun for one item, such as mapping. */
   noun: string;
-  /** The heading of what is said about each. */
+  /** The heading of the second column. */
   about: string;
-  /** Whether each has a state. */
+  /** Whether items have a state. */
   states?: boolean;
   items: readonly Item[];
   selected: string;
-  /** Where to make one; shown while one is selected. */
+  /** The address for a new item; the link is shown while an item is selected. */
   create?: string;
 }
 
-/** The things of a page, by their names, each with a link to it. */
+/** The items of a page by name, each with a link. */
 export function NamedList({ label, noun, about, states, items, selected, create }: Props) {
   return (
     <section class="card" aria-label={label}>

@@ -57,7 +57,7 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
   );
 }
 
-/** Makes a principal with a token, which is shown until the next one. */
+/** Creates a principal with a token, which is shown until the next one is created. */
 function Create() {
   const name = useSignal("");
   const role = useSignal<string>("viewer");

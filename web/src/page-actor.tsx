@@ -16,10 +16,10 @@ import { ValueView } from "./value-view";
 
 type ActorRoute = Extract<Route, { page: "actor" }>;
 
-/** So many children are listed; the tree has the others. */
+/** The most children that are listed; the tree has the others. */
 const shownChildren = 12;
 
-/** A duration as short as a timer's: 20 ms, 3 s, 5 min. */
+/** Formats a duration as short as that of a timer: 20 ms, 3 s, 5 min. */
 function formatSpan(ms: number): string {
   return ms < 1000 ? formatLatency(Math.max(ms, 0.01)) : formatAge(ms);
 }
@@ -49,7 +49,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-/** What it does at this moment. */
+/** What the actor is doing now. */
 function Doing({ detail }: { detail: ActorDetail }) {
   return (
     <section class="panel doing" aria-label="At work">
@@ -243,7 +243,7 @@ function PIDs({ pids }: { pids: readonly string[] }) {
   );
 }
 
-/** Who it belongs to, whom it watches and is linked to, and who watches it. */
+/** Its supervisor, watches, links and watchers. */
 function Bonds({ view, detail }: { view: ActorView; detail: ActorDetail }) {
   const children = view.children.value.slice(0, shownChildren);
   const others = detail.actor.children - children.length;
@@ -274,7 +274,7 @@ function Bonds({ view, detail }: { view: ActorView; detail: ActorDetail }) {
   );
 }
 
-/** The way from the root, each part a link. */
+/** The path from the root, each part a link. */
 function Crumbs({ path }: { path: string }) {
   const parts = path.split("/").filter((part) => part !== "");
   return (

@@ -31,7 +31,7 @@ function Numbers({ info }: { info: System | null }) {
   );
 }
 
-/** Moves the focus as a tree wants it: up and down between lines, right opens, left closes or goes to the parent. */
+/** Moves the focus as usual in a tree: up and down between lines, right opens, left closes or goes to the parent. */
 function onTreeKey(event: KeyboardEvent, rows: readonly TreeRow[], index: number, view: ActorTreeView): void {
   if (event.target !== event.currentTarget) return;
   if (event.key === "Enter") {
@@ -257,7 +257,7 @@ export function ActorsPage({ route }: { route: ActorsRoute }) {
   }, []);
   useEffect(() => {
     view.search.value = route.search;
-    if (route.search !== "") restart.current?.(); // a search looks into closed branches at once
+    if (route.search !== "") restart.current?.(); // a search starts to load closed branches at once
   }, [route.search]);
 
   return (

@@ -83,7 +83,7 @@ function List({ route }: { route: AlarmsRoute }) {
   );
 }
 
-/** Whom a rule concerns, in one line. */
+/** Describes in one line which entities a rule applies to. */
 export function concerns(rule: Pick<AlarmRule, "type" | "entity" | "where">): string {
   const parts: string[] = [];
   if (rule.entity) parts.push(rule.entity);
@@ -138,7 +138,7 @@ function Rules({ rules, onEdit, onDone }: { rules: readonly AlarmRule[]; onEdit:
   );
 }
 
-/** The fields of a rule, by name, with what their inputs are called. */
+/** The fields of a rule by name, with the labels of their inputs. */
 const fields = [
   ["name", "Name", ""],
   ["raise", "Raise when", "temperature > 80"],
@@ -153,14 +153,14 @@ type Draft = Record<(typeof fields)[number][0] | "severity", string>;
 
 const blank: Draft = { name: "", raise: "", clear: "", for: "", type: "", where: "", message: "", severity: "major" };
 
-/** Makes a rule, or changes the one that it was given. */
+/** Creates a rule, or changes the given one. */
 function RuleForm({ rule, onDone }: { rule: AlarmRule | null; onDone: () => void }) {
   const draft = useSignal<Draft>({ ...blank, ...rule });
   const problem = useSignal("");
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     try {
-      // What the form does not show of a rule stays as it is.
+      // Parts of a rule that the form does not show stay as they are.
       const { name, ...rest } = draft.value;
       await api.putAlarmRule(name, { ...rule, ...rest }, rule);
       draft.value = blank;

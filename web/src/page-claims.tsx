@@ -9,7 +9,7 @@ import { entityRoute } from "./route";
 import { caller, mayManage } from "./session";
 import type { Entity, Offer } from "./types";
 
-/** Claims an entity, for who is logged in. */
+/** Claims an entity for the user. */
 function Claim({ onClaimed }: { onClaimed: () => void }) {
   const entity = useSignal("");
   const secret = useSignal("");

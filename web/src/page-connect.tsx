@@ -20,16 +20,16 @@ type ConnectRoute = Extract<Route, { page: "connect" }>;
 
 const lookEvery = 1000;
 
-/** What is written into the form. */
+/** The content of the form. */
 interface Draft {
   entity: Signal<string>;
-  /** The name of the principal; empty for the one that is made of the id. */
+  /** The name of the principal; empty for the default, which is made from the id. */
   name: Signal<string>;
   host: Signal<string>;
   ca: Signal<string>;
 }
 
-/** A device whose credentials were made, and how its entity was before. */
+/** A device with new credentials, and its entity before that. */
 interface Made {
   device: Device;
   convention: Convention | TemplateConvention;
@@ -40,7 +40,7 @@ function isTemplate(convention: Convention): convention is TemplateConvention {
   return "template" in convention;
 }
 
-/** Ids that have a text, for who does not know them by heart. */
+/** Suggestions of ids that contain the text. */
 function useSuggestions(text: string): readonly string[] {
   const ids = useSignal<readonly string[]>([]);
   useEffect(() => {
@@ -48,7 +48,7 @@ function useSuggestions(text: string): readonly string[] {
     const timer = setTimeout(() => {
       api.entities({ search: text, limit: 20 }, abort.signal).then(
         ({ entities }) => (ids.value = entities.map(({ id }) => id)),
-        () => undefined, // without suggestions one types
+        () => undefined, // the user can type without suggestions
       );
     }, 200);
     return () => {
@@ -104,7 +104,7 @@ function Place({ draft, place }: { draft: Draft; place: Place }) {
   );
 }
 
-/** Makes the credentials. What the entity is before that is needed to see what arrives after it. */
+/** Creates the credentials. The entity is read first, to notice what arrives afterwards. */
 async function make(convention: Convention, entity: string, name: string): Promise<Made> {
   const before = await api.entityIfAny(entity);
   if (caller.value?.guarded === false) return { device: { entity, name: "", token: "" }, convention, before };
@@ -180,7 +180,7 @@ function Form({ draft, list, chosen, place, onChoose, onMade }: {
   );
 }
 
-/** What has become of a device since its credentials were made. */
+/** What a device has done since its credentials were created. */
 function useArrival({ device, before }: Made): { arrival: Arrival | null; at: number; used: boolean; error: string } {
   const found = useSignal<Arrival | null>(null);
   const at = useSignal(0);
@@ -232,7 +232,7 @@ function Status({ made }: { made: Made }) {
   );
 }
 
-/** A message of a template, which may be changed, and what becomes of it. */
+/** A message for a template, which can be edited, and its result. */
 function TemplateMessage({ convention, device, place }: { convention: TemplateConvention; device: Device; place: Place }) {
   const message = useSignal(convention.message);
   const said = useSignal("");
@@ -274,7 +274,7 @@ function Commands({ lines }: { lines: readonly Line[] }) {
 function Connection({ made, place, onAgain }: { made: Made; place: Place; onAgain: () => void }) {
   const { device, convention } = made;
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => heading.current?.focus(), []); // the button that had the focus is gone
+  useEffect(() => heading.current?.focus(), []); // the focused button is gone
   return (
     <section class="card connect-made" aria-label={`Connection of ${device.entity}`}>
       <h2 ref={heading} tabIndex={-1}>
@@ -310,7 +310,7 @@ export function ConnectPage({ route }: { route: ConnectRoute }) {
   };
   const made = useSignal<Made | null>(null);
   useEffect(() => {
-    if (route.entity === draft.entity.value.trim()) return; // a link to another one was followed
+    if (route.entity === draft.entity.value.trim()) return; // the user followed a link to another entity
     draft.entity.value = route.entity;
     draft.name.value = "";
   }, [route.entity]);

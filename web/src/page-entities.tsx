@@ -25,13 +25,13 @@ import { visible } from "./visibility";
 
 type EntitiesRoute = Extract<Route, { page: "entities" }>;
 
-/** Values a row has room for, the "and so many more" counted as one of them. */
+/** The number of values that fit in a row, including the one that says how many more there are. */
 const shownValues = 4;
 
-/** A filtered list is asked for anew after so many milliseconds. */
+/** How often a filtered list is requested again, in milliseconds. */
 const refilterEvery = 5_000;
 
-/** Charts the panel shows. */
+/** The number of charts in the panel. */
 const shownCharts = 4;
 
 function Numbers() {
@@ -72,7 +72,7 @@ function Values({ entity }: { entity: LiveEntity }) {
 
 function EntityRow({ row, selected, onSelect }: { row: Row; selected: boolean; onSelect: (id: string) => void }) {
   const entity = row.entity.value;
-  // Only a change of freshness renders the row, not each second.
+  // The row is rendered when its freshness changes, not every second.
   const state = useComputed(() => freshness(now.value - row.entity.value.updated_ms)).value;
   return (
     <tr class={state === "stale" ? "stale" : ""} aria-selected={selected} onClick={() => onSelect(entity.id)}>
@@ -112,7 +112,7 @@ function EntityRow({ row, selected, onSelect }: { row: Row; selected: boolean; o
   );
 }
 
-/** The charts of the selected entity, the last quarter of an hour. */
+/** The charts of the selected entity for the last 15 minutes. */
 function Panel({ row }: { row: Row }) {
   const entity = row.entity.value;
   const keys = chartableKeys(entity);
@@ -143,7 +143,7 @@ function Panel({ row }: { row: Row }) {
   );
 }
 
-/** Nothing has ever arrived: how to send the first reading. It disappears by itself when that comes. */
+/** Shown before any reading: how to send the first one. It disappears when that arrives. */
 function Empty() {
   const addresses = system.info.value?.addresses;
   const native = conventions[0];

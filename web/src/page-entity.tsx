@@ -26,7 +26,7 @@ import { ValueView } from "./value-view";
 
 type EntityRoute = Extract<Route, { page: "entity" }>;
 
-/** So many charts are drawn unless the person chooses. */
+/** The number of charts that are drawn unless the user chooses keys. */
 const shownCharts = 6;
 
 interface ValueRowProps {
@@ -65,7 +65,7 @@ function ValueRow({ name, latest, drawn, color, onToggle }: ValueRowProps) {
   );
 }
 
-/** Fetches an entity and keeps it live; null until it is there. */
+/** Fetches an entity and keeps it live; null until it has arrived. */
 function useEntity(id: string) {
   const entity = useSignal<LiveEntity | null>(null);
   const problem = useSignal<{ text: string; missing: boolean } | null>(null);
@@ -112,7 +112,7 @@ function useEntity(id: string) {
   return { entity: entity.value, problem: problem.value };
 }
 
-/** Where the readings are, when the chosen range may have none of them. */
+/** Says where the readings are if the chosen range may contain none. */
 function OutOfRange({ entity, range, onAll }: { entity: LiveEntity; range: Range; onAll: () => void }) {
   const window = resolveRange(range, { now: now.value, newest: entity.updated_ms });
   if (entity.updated_ms <= 0 || range.kind === "all" || (entity.updated_ms >= window.from && entity.updated_ms < window.to)) return null;
@@ -132,7 +132,7 @@ function rangeTitle(range: Range): string {
 }
 
 function Content({ entity, route }: { entity: LiveEntity; route: EntityRoute }) {
-  // The default is fixed at the first look: a range that changes under the eyes would be worse than a wrong one.
+  // The default is chosen once: a range that changes while somebody looks at it would be worse than a wrong one.
   const fallback = useRef<Range | undefined>(undefined);
   fallback.current ??= { kind: presetFor(serverNow() - entity.updated_ms) };
   const range = route.range ?? fallback.current;

@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { api, describe } from "./api";
 import type { Ways } from "./types";
 
-/** Asks for a token, or a name and a password, in the place of all pages. */
+/** Asks for a token, or a name and a password, instead of any page. */
 export function LoginPage() {
   const secret = useSignal("");
   const name = useSignal("");
@@ -11,7 +11,7 @@ export function LoginPage() {
   const busy = useSignal(false);
   const ways = useSignal<Ways>({});
   useEffect(() => {
-    // Without an answer there is no other way, and the form says what is wrong.
+    // Without a response only the token form is offered, and it shows the error.
     api.ways().then(
       (found) => (ways.value = found),
       () => undefined,

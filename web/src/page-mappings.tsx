@@ -28,7 +28,7 @@ function StateWord({ state }: { state: string }) {
   return <span class={state === "active" ? "mapping-state" : `mapping-state ${state}`}>{state}</span>;
 }
 
-/** How many entities a source has, and which other mappings compute it. */
+/** Describes the members of a source and the mappings that compute it. */
 function sourceNotes(source: MappedSource): string {
   const notes: string[] = [];
   if (source.members > 0) notes.push(`${formatCount(source.members)} members${source.some ? `: ${source.some.join(", ")}` : ""}`);

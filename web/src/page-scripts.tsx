@@ -10,7 +10,7 @@ import type { Script, ScriptBody, ScriptFailure, ScriptStep, ScriptVersion } fro
 
 type ScriptsRoute = Extract<Route, { page: "scripts" }>;
 
-/** What is being edited. */
+/** The content of the editor. */
 interface Draft {
   name: Signal<string>;
   source: Signal<string>;
@@ -19,7 +19,7 @@ interface Draft {
   keys: Signal<string>;
 }
 
-/** The lines of the source with something to be said about them. */
+/** Remarks about lines of the source, by line number. */
 type Marks = ReadonlyMap<number, string>;
 
 const checkAfter = 300; // milliseconds after the last key
@@ -47,7 +47,7 @@ function StateWord({ state }: { state: string }) {
   return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{state}</span>;
 }
 
-/** A text with the numbers of its lines, of which some are marked. */
+/** An editor with line numbers, some of which are marked. */
 function Code({ text, marks }: { text: Signal<string>; marks: Marks }) {
   const gutter = useRef<HTMLOListElement>(null);
   const lines = text.value.split("\n").length;
@@ -81,7 +81,7 @@ function Code({ text, marks }: { text: Signal<string>; marks: Marks }) {
   );
 }
 
-/** What is wrong with the script, asked a moment after each change. */
+/** The error in the script, checked shortly after each change. */
 function useCheck(draft: Draft): { line: number; text: string } {
   const wrong = useSignal({ line: 0, text: "" });
   const { name, source, type, where, keys } = draft;
@@ -315,7 +315,7 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
   );
 }
 
-/** The lines that the last failures, the trial and the check name. */
+/** The lines named by the last failures, the trial and the check. */
 function marksOf(wrong: { line: number; text: string }, steps: readonly ScriptStep[] | null, failed: readonly ScriptFailure[]): Marks {
   const marks = new Map<number, string>();
   for (const failure of failed) if (failure.line && !marks.has(failure.line)) marks.set(failure.line, failure.text);

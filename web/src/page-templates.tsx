@@ -11,13 +11,13 @@ import type { ReadyTemplate, Refusal, Template, TemplateBody, TriedTemplate } fr
 
 type TemplatesRoute = Extract<Route, { page: "templates" }>;
 
-/** What is being edited, and the message that it is tried on. */
+/** The content of the editor, and the message to try it on. */
 interface Draft {
   name: Signal<string>;
   text: Signal<string>;
   topic: Signal<string>;
   payload: Signal<string>;
-  /** Takes the place of the payload where that is no text. */
+  /** Used instead of payload if that is not text. */
   bytes: Signal<string>;
 }
 
@@ -27,7 +27,7 @@ function show(body: TemplateBody): string {
   return JSON.stringify(body, null, 2);
 }
 
-/** Fits what JSON.parse says of a template into a line. */
+/** Parses a template, with the error of JSON.parse in one line. */
 function parseTemplate(text: string): { body: TemplateBody | null; error: string } {
   try {
     return { body: JSON.parse(text) as TemplateBody, error: "" };
@@ -80,7 +80,7 @@ function ReadyList({ list, onPick }: { list: readonly ReadyTemplate[]; onPick: (
   );
 }
 
-/** What becomes of the message, asked a moment after each change. */
+/** The result for the message, requested shortly after each change. */
 function useTrial(draft: Draft): { result: TriedTemplate | null; error: string } {
   const result = useSignal<TriedTemplate | null>(null);
   const error = useSignal("");
@@ -208,7 +208,7 @@ function Editor({ draft, stored, onError, error }: { draft: Draft; stored: Templ
   );
 }
 
-/** The templates, and one of them beside messages that were refused. */
+/** The templates, and one of them beside refused messages. */
 export function TemplatesPage({ route }: { route: TemplatesRoute }) {
   const list = usePolled((abort) => api.templates(abort), 3000, []);
   const refusals = usePolled((abort) => api.refusals(abort), 2000, []);

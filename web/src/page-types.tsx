@@ -17,7 +17,7 @@ function TypeLink({ id }: { id: string }) {
   return <a href={typeRoute(id)}>{id}</a>;
 }
 
-/** What a schema allows beside its type, in words. */
+/** Describes the constraints of a schema apart from its type. */
 function limits(schema: Property): string {
   const words: string[] = [];
   if (schema.min !== undefined) words.push(`from ${schema.min}`);

@@ -2,8 +2,8 @@ import { effect } from "@preact/signals";
 import { visible } from "./visibility";
 
 /**
- * Runs a task now and then again each time so many milliseconds after it ended, never twice at once
- * and not while the page is hidden. The answer stops it and aborts what is under way.
+ * Runs a task now and again each time ms milliseconds after it ended, never twice at once
+ * and not while the page is hidden. The returned function stops it and aborts a running task.
  */
 export function poll(task: (signal: AbortSignal) => Promise<void>, ms: number): () => void {
   return effect(() => {

@@ -4,8 +4,8 @@ import { describe, isAbort } from "./api";
 import { poll } from "./poll";
 
 /**
- * What a task loads, again and again, with so many milliseconds in between: the last answer, and the
- * error of the last time or "". With other inputs it begins anew, and keeps the answer meanwhile.
+ * What a task loads repeatedly, with a pause of ms milliseconds: the last result, and the
+ * last error or "". When the inputs change it starts again and keeps the result meanwhile.
  */
 export function usePolled<T>(load: (abort: AbortSignal) => Promise<T>, ms: number, inputs: readonly unknown[]): { value: T | null; error: string } {
   const value = useSignal<T | null>(null);

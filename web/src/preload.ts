@@ -3,7 +3,7 @@ try {
   const theme = localStorage.getItem("greenroom.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset["theme"] = theme;
 } catch {
-  // Storage is off: the system's theme it is.
+  // Storage is disabled: use the system's theme.
 }
 
 export {};

@@ -13,7 +13,7 @@ export function presenceText(presence: Presence, nowMs: number): string {
   }
 }
 
-/** What an event says of an entity; an older one, of a page that was fetched after it, says nothing. */
+/** Applies an event to an entity. An event older than the fetched entity has no effect. */
 export function applyPresence<T extends { presence: Presence }>(entity: T, event: PresenceEvent): T {
   if ((event.presence.since_ms ?? 0) < (entity.presence.since_ms ?? 0)) return entity;
   return { ...entity, presence: event.presence };

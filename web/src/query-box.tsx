@@ -4,10 +4,10 @@ import { ApiError, api, describe, isAbort } from "./api";
 import { completed, offsetOf } from "./completion";
 import type { Completion, Query } from "./types";
 
-/** So many suggestions are shown. */
+/** The most suggestions that are shown. */
 const shownItems = 40;
 
-/** Fetches what may stand at the cursor; a later question cancels an earlier one. */
+/** Fetches suggestions for the cursor; a later request cancels an earlier one. */
 function useCompletion() {
   const completion = useSignal<Completion | null>(null);
   const abort = useRef<AbortController | null>(null);
@@ -29,7 +29,7 @@ interface QueryInputProps {
   onFilter: (filter: string) => void;
 }
 
-/** A filter with completion: arrows choose, Tab or Enter take, Enter without a choice searches, Escape closes. */
+/** A filter with completion: arrow keys choose, Tab or Enter accepts, Enter without a choice searches, Escape closes. */
 function QueryInput({ filter, onFilter }: QueryInputProps) {
   const text = useSignal(filter);
   const open = useSignal(false);
@@ -154,7 +154,7 @@ function idOf(title: string): string {
     .replace(/^-|-$/g, "");
 }
 
-/** The saved queries, and a form that saves the present one. */
+/** The saved queries, and a form that saves the current one. */
 function Saved({ filter, onFilter }: QueryInputProps) {
   const queries = useSignal<readonly Query[]>([]);
   const naming = useSignal(false);
@@ -222,7 +222,7 @@ function Saved({ filter, onFilter }: QueryInputProps) {
   );
 }
 
-/** The query box of the list of entities with the queries that were saved. */
+/** The query box of the list of entities, with the saved queries. */
 export function QueryBox(props: QueryInputProps) {
   return (
     <div class="query">

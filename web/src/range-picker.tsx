@@ -4,7 +4,7 @@ import { presets, type Range, type TimeWindow } from "./range";
 
 export interface RangePickerProps {
   range: Range;
-  /** What is seen now, where a custom range begins to be edited. */
+  /** The visible range, from which a custom range is edited. */
   window: () => TimeWindow;
   onChange: (range: Range) => void;
 }

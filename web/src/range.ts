@@ -18,7 +18,7 @@ const spans: Record<Exclude<Preset, "all">, number> = {
   "7d": 7 * 86_400_000,
 };
 
-/** What is known of an entity when a range is resolved, all in milliseconds. */
+/** What is known about an entity when a range is resolved, all in milliseconds. */
 export interface Extent {
   now: number;
   /** Event time of the oldest reading: of all for "all", of those in the window for a followed preset. */
@@ -26,7 +26,7 @@ export interface Extent {
   newest: number;
 }
 
-/** [from, to) in milliseconds; a live window moves with the clock and takes new readings in. */
+/** [from, to) in milliseconds; a live window moves with the clock and includes new readings. */
 export interface TimeWindow {
   from: number;
   to: number;
@@ -34,9 +34,9 @@ export interface TimeWindow {
 }
 
 /**
- * Turns a range into times. Presets end now, or at a reading that is ahead of now (a replay that
- * runs faster than the clock). With follow, a preset in which nothing would be seen ends at the
- * newest reading instead (a replay of last year's file is worth looking at, too), and it begins no
+ * Resolves a range to times. Presets end now, or at a reading that is ahead of now (a replay that
+ * runs faster than the clock). With follow, a preset that would be empty ends at the
+ * newest reading instead (as in a replay of last year's file), and it starts no
  * earlier than its oldest reading: the first minute of a new sensor fills the chart, not its right edge.
  */
 export function resolveRange(range: Range, extent: Extent, follow = false): TimeWindow {
@@ -64,7 +64,7 @@ export function presetFor(age: number): Preset {
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400].map((s) => s * 1000);
 
-/** The smallest readable step (milliseconds) that cuts a span into at most so many buckets. */
+/** The smallest round step (milliseconds) that divides a span into at most the given number of buckets. */
 export function chooseStep(span: number, buckets: number): number {
   for (const step of steps) {
     if (span / step <= buckets) return step;
@@ -80,7 +80,7 @@ export function stepParameter(step: number): string {
   return `${Math.max(1, Math.round(step / 1000))}s`;
 }
 
-/** A step for reading. */
+/** Formats a step. */
 export function formatStep(step: number): string {
   if (step % 86_400_000 === 0) return `${step / 86_400_000} d`;
   if (step % 3_600_000 === 0) return `${step / 3_600_000} h`;

@@ -1,10 +1,10 @@
 import { Chart } from "./chart";
 import { formatCount } from "./format";
 
-/** The chart shows so much time. */
+/** The time span of the chart. */
 export const rateChartSeconds = 120;
 
-/** Messages per second in the last two minutes, as the looks at them came. */
+/** Messages per second in the last two minutes, at each poll. */
 export function RateChart({ rates, of }: { rates: readonly { at: number; messages: number }[]; of: string }) {
   const last = rates.at(-1);
   const to = (last?.at ?? Date.now()) / 1000;

@@ -1,12 +1,12 @@
-/** A counter that only grows, seen at a time (milliseconds of the server's clock). */
+/** A monotonic counter at a time (milliseconds of the server's clock). */
 export interface Observation {
   at: number;
   count: number;
 }
 
 /**
- * The rate per second between two observations; undefined when there is nothing to compare or the
- * counter went back, which means that what it counts was started anew.
+ * The rate per second between two observations; undefined if there is nothing to compare, or if the
+ * counter went back, which means that its source was restarted.
  */
 export function perSecond(before: Observation | undefined, after: Observation): number | undefined {
   if (!before || after.at <= before.at || after.count < before.count) return undefined;
@@ -14,8 +14,8 @@ export function perSecond(before: Observation | undefined, after: Observation): 
 }
 
 /**
- * Appends an observation and forgets those before the window, except one, so that a rate over the whole
- * window can be computed from the first to the last. A counter that went back begins a new list.
+ * Appends an observation and removes those before the window except one, so that a rate over the whole
+ * window can be computed from the first to the last. A counter that went back starts a new list.
  */
 export function observe(past: readonly Observation[], next: Observation, window: number): Observation[] {
   const last = past[past.length - 1];

@@ -4,7 +4,7 @@ import { formatAge, formatCount, formatTime } from "./format";
 import { usePolled } from "./polled";
 import type { Refusal } from "./types";
 
-/** Whether a message was about an entity: its topic or its path says so. */
+/** Reports whether a message was about an entity, by its topic or path. */
 export function isAbout(refusal: Refusal, id: string): boolean {
   return refusal.where.startsWith(`e/${id}/`) || refusal.where.startsWith(`/v1/entities/${encodeURIComponent(id)}/`);
 }
@@ -41,12 +41,12 @@ function Rows({ list }: { list: readonly Refusal[] }) {
   );
 }
 
-/** Whether a message came from a principal: the id of its client over MQTT begins with the name. */
+/** Reports whether a message came from a principal: over MQTT, the client id begins with its name. */
 export function isBy(refusal: Refusal, name: string): boolean {
   return name !== "" && (refusal.client === name || refusal.client?.startsWith(`${name}/`) === true);
 }
 
-/** What was refused last, of an entity, and of a principal, or of all; where nothing of them was refused it is absent. */
+/** The most recent refused messages of an entity and a principal, or of all; nothing if there are none. */
 export function Refusals({ of, by = "" }: { of?: string; by?: string }) {
   const { value } = usePolled((abort) => api.refusals(abort), 2000, [of]);
   if (!value) return null;

@@ -6,10 +6,10 @@ const boxWidth = 118;
 const rowHeight = 46;
 const boxHeight = 36;
 
-/** So many neighbors are drawn on each side. */
+/** The most neighbors drawn on each side. */
 const shownNeighbors = 6;
 
-/** So many characters fit into a box. */
+/** The number of characters that fit into a box. */
 const fitting = 16;
 
 function cut(text: string): string {
@@ -21,7 +21,7 @@ interface Neighbor {
   label: string;
 }
 
-/** Who is at the other ends, once each, with the types of the relations between. */
+/** The entities at the other ends, once each, with the types of their relations. */
 function neighbors(relations: readonly Relation[], end: "from" | "to"): Neighbor[] {
   const types = new Map<string, string[]>();
   for (const relation of relations) types.set(relation[end], [...(types.get(relation[end]) ?? []), relation.type]);
@@ -43,7 +43,7 @@ function Box({ neighbor, x, y }: { neighbor: Neighbor; x: number; y: number }) {
   );
 }
 
-/** The neighbors of an entity: left those that lead to it, right those that it leads to. */
+/** The neighbors of an entity: sources of its relations on the left, targets on the right. */
 export function RelationGraph({ id, relations }: { id: string; relations: readonly Relation[] }) {
   const before = neighbors(relations.filter((relation) => relation.to === id && relation.from !== id), "from");
   const after = neighbors(relations.filter((relation) => relation.from === id && relation.to !== id), "to");

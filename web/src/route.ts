@@ -1,31 +1,31 @@
 import type { Preset, Range } from "./range";
 
-/** The page and all of its state: the hash of the address, so that a link shows what its sender saw. */
+/** The page and all of its state. It is the hash of the address, so that a link shows what its sender saw. */
 export type Route =
   | { page: "entities"; search: string; filter: string; selected: string }
   | { page: "entity"; id: string; range: Range | null; keys: string[] | null; agg: string }
   | { page: "actors"; search: string }
-  /** One actor: by its path whoever has it now, with a pid only that one life. */
+  /** One actor: by path the current one, with a pid only that incarnation. */
   | { page: "actor"; path: string; pid: string }
-  /** The types, or the mappings, and which of them is shown closely; empty for the first. */
+  /** The types, or the mappings, and which of them is shown in detail; empty for the first. */
   | { page: "types"; id: string }
   | { page: "mappings"; id: string }
-  /** The scripts, and which of them is edited; empty for a new one. */
+  /** The scripts, and which one is edited; empty for a new one. */
   | { page: "scripts"; id: string }
-  /** The templates, and which of them is edited; empty for a new one. */
+  /** The templates, and which one is edited; empty for a new one. */
   | { page: "templates"; id: string }
   /** Alarms: those that are open, those that have cleared, or any. */
   | { page: "alarms"; state: "raised" | "cleared" | "any" }
   /** Who may do what. */
   | { page: "access" }
-  /** How the device of an entity is connected, and by which convention; both may be empty. */
+  /** How to connect the device of an entity, and by which convention; both may be empty. */
   | { page: "connect"; entity: string; convention: string }
   /** The keys with which devices get credentials, and the one whose devices are shown; empty for none. */
   | { page: "provisioning"; key: string }
   /** Who has claimed which devices. */
   | { page: "claims" };
 
-/** What can be made of the readings of a step. */
+/** The aggregates of the readings of a step. */
 export const aggregates: readonly string[] = ["min", "max", "sum", "count", "rate", "first", "last", "p50", "p95", "p99"];
 
 const presetNames: readonly string[] = ["15m", "1h", "24h", "7d", "all"];
@@ -46,7 +46,7 @@ function decode(part: string): string {
   }
 }
 
-/** Reads a hash such as "#/e/boiler?range=1h"; what it does not know is the list of entities. */
+/** Parses a hash such as "#/e/boiler?range=1h". An unknown one is the list of entities. */
 export function parseRoute(hash: string): Route {
   const text = hash.replace(/^#/, "");
   const cut = text.indexOf("?");
@@ -79,7 +79,7 @@ export function parseRoute(hash: string): Route {
   return { page: "entities", search: query.get("search") ?? "", filter: query.get("filter") ?? "", selected: query.get("selected") ?? "" };
 }
 
-/** The inverse of parseRoute. No keys chosen is written as one empty key, none given as nothing. */
+/** The inverse of parseRoute. An empty choice of keys is written as one empty key, no choice as nothing. */
 export function formatRoute(route: Route): string {
   const query = new URLSearchParams();
   let path = "/";
@@ -142,13 +142,13 @@ export function entityRoute(id: string): string {
   return formatRoute({ page: "entity", id, range: null, keys: null, agg: "" });
 }
 
-/** The path in a printed PID, "/entities/room-1" of "greenroom/entities/room-1#2c". */
+/** The path in a printed PID: "/entities/room-1" for "greenroom/entities/room-1#2c". */
 export function pathOfPID(pid: string): string {
   const end = pid.lastIndexOf("#");
   return pid.slice(Math.max(0, pid.indexOf("/")), end < 0 ? undefined : end);
 }
 
-/** The page of an actor. One without a name cannot be found by its path, and a link keeps its PID. */
+/** The page of an actor. An actor without a name cannot be found by path, so the link has its PID. */
 export function actorRoute(pid: string): string {
   const path = pathOfPID(pid);
   return formatRoute({ page: "actor", path, pid: path.includes("/$") ? pid : "" });

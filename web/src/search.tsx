@@ -8,10 +8,10 @@ export interface SearchProps {
   onSearch: (text: string) => void;
 }
 
-/** Pause after the last key before the search begins. */
+/** The pause between the last key and the search. */
 const debounce = 200;
 
-/** A search box. "/" anywhere on the page goes to it, Escape empties it. */
+/** A search box. "/" anywhere on the page focuses it, Escape clears it. */
 export function Search({ value, label, placeholder, onSearch }: SearchProps) {
   const text = useSignal(value);
   const input = useRef<HTMLInputElement>(null);
@@ -20,7 +20,7 @@ export function Search({ value, label, placeholder, onSearch }: SearchProps) {
   latest.current = onSearch;
 
   useEffect(() => {
-    // "back" changed the address: the box follows, unless somebody is typing in it.
+    // If "back" changed the address, the box follows unless the user is typing in it.
     if (document.activeElement !== input.current) text.value = value;
   }, [value]);
 

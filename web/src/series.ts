@@ -10,10 +10,10 @@ export interface RawSeries {
   truncated: boolean;
 }
 
-/** Readings summed up in steps; each array has one element per step that has readings. */
+/** Readings aggregated by step; each array has one element per step that has readings. */
 export interface AggregateSeries {
   mode: "aggregate";
-  /** What avg holds: averages, with min and max as their band, or another aggregate alone. */
+  /** What avg holds: averages with a band from min to max, or another aggregate alone. */
   of: string;
   step: number;
   ts: number[];
@@ -25,7 +25,7 @@ export interface AggregateSeries {
 
 export type Series = RawSeries | AggregateSeries;
 
-/** Takes points oldest first and leaves out what cannot be drawn. */
+/** Makes a series of points, oldest first, without those that cannot be drawn. */
 export function fromPoints(points: readonly Point[], truncated = false): RawSeries {
   const series: RawSeries = { mode: "raw", ts: [], values: [], truncated };
   for (const point of points) {
@@ -50,7 +50,7 @@ export function fromBuckets(buckets: readonly ChartBucket[], step: number): Aggr
   return series;
 }
 
-/** An aggregate that a person chose; steps without a value are left out. */
+/** An aggregate chosen by the user; steps without a value are omitted. */
 export function fromAggregate(buckets: readonly Bucket[], of: string, step: number): AggregateSeries {
   const series: AggregateSeries = { mode: "aggregate", of, step, ts: [], avg: [], min: [], max: [], count: [] };
   for (const bucket of buckets) {
@@ -63,16 +63,16 @@ export function fromAggregate(buckets: readonly Bucket[], of: string, step: numb
   return series;
 }
 
-/** Whether single readings can be added: only averages are known well enough for that. */
+/** Reports whether single readings can be added, which only averages allow. */
 export function grows(series: Series): boolean {
   return series.mode === "raw" || series.of === "avg";
 }
 
-/** The first index whose time is not below ts. */
+/** The first index whose time is at least ts. */
 function position(times: readonly number[], ts: number): number {
   let low = 0;
   let high = times.length;
-  if (high === 0 || (times[high - 1] as number) < ts) return high; // readings come in order nearly always
+  if (high === 0 || (times[high - 1] as number) < ts) return high; // readings nearly always arrive in order
   while (low < high) {
     const middle = (low + high) >> 1;
     if ((times[middle] as number) < ts) low = middle + 1;
@@ -81,7 +81,7 @@ function position(times: readonly number[], ts: number): number {
   return low;
 }
 
-/** Adds one reading in its place, in the series itself. A reading of a known time replaces the old one. */
+/** Inserts a reading into the series in place. A reading with the same time is replaced. */
 export function add(series: Series, ts: number, value: number): void {
   if (series.mode === "raw") {
     const at = position(series.ts, ts);
@@ -112,7 +112,7 @@ export function add(series: Series, ts: number, value: number): void {
   series.max[at] = Math.max(series.max[at] ?? value, value);
 }
 
-/** Forgets what ended before a time, but keeps one more, so that a line still enters the window from the left. */
+/** Removes points before a time except the last of them, so that a line still enters the window from the left. */
 export function trim(series: Series, from: number): void {
   const cut = position(series.ts, from) - 1;
   if (cut <= 0) return;
@@ -124,10 +124,10 @@ export type Column = (number | null)[];
 
 /**
  * Columns for the chart: times in seconds, then the line, then (aggregates) minimum and maximum.
- * A silence is shown as a gap: a straight line across a night without readings would be invented data.
+ * A long interval without readings is a gap: a straight line across it would be invented data.
  */
 export function columns(series: Series): Column[] {
-  const half = series.mode === "aggregate" ? series.step / 2 : 0; // a bucket is drawn in its middle
+  const half = series.mode === "aggregate" ? series.step / 2 : 0; // a bucket is drawn at its center
   const sources = series.mode === "raw" ? [series.values] : series.of === "avg" ? [series.avg, series.min, series.max] : [series.avg];
   const gap = series.mode === "raw" ? silence(series.ts) : series.step * 2.5;
   const out: Column[] = [[], ...sources.map((): Column => [])];
@@ -145,7 +145,7 @@ export function columns(series: Series): Column[] {
   return out;
 }
 
-/** How long a pause between readings must be to count as a silence: well above what is usual for them. */
+/** How long a gap between readings must be to interrupt the line: well above the usual interval. */
 function silence(times: readonly number[]): number {
   if (times.length < 4) return Number.POSITIVE_INFINITY;
   const pauses: number[] = [];
@@ -163,7 +163,7 @@ export interface Summary {
   last: number;
 }
 
-/** What a series says in words, for its caption and for those who cannot see the chart. */
+/** Describes a series in words, for its caption and for screen readers. */
 export function summarize(series: Series): Summary | null {
   const lows = series.mode === "raw" ? series.values : series.min;
   const highs = series.mode === "raw" ? series.values : series.max;

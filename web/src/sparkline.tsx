@@ -1,7 +1,7 @@
 const width = 96;
 const height = 24;
 
-/** The points attribute of a line through values, scaled to the box; "" when there is no line to draw. */
+/** The points attribute of a line through the values, scaled to the box; "" if there is no line to draw. */
 export function sparkPoints(values: readonly number[], slots: number): string {
   if (values.length < 2) return "";
   const min = Math.min(...values);
@@ -16,7 +16,7 @@ export function sparkPoints(values: readonly number[], slots: number): string {
     .join(" ");
 }
 
-/** A line without axes beside a value; the value itself is in the row, so readers of the screen skip this. */
+/** A line without axes beside a value. Screen readers skip it, because the row has the value itself. */
 export function Sparkline({ values, slots = 40 }: { values: readonly number[]; slots?: number }) {
   return (
     <svg class="sparkline" viewBox={`0 0 ${width} ${height}`} width={width} height={height} aria-hidden="true">

@@ -1,4 +1,4 @@
-// The least of Protobuf that a birth certificate of Sparkplug B needs: the server has the rest.
+// As much Protobuf as a Sparkplug B birth certificate needs; the server implements the rest.
 
 const varint = 0;
 const fixed64 = 1;
@@ -7,7 +7,7 @@ const bytes = 2;
 const typeInt64 = 4;
 const typeDouble = 10;
 
-/** A field of a message: its tag, and what it has. Numbers are below 128. */
+/** A field of a message: tag and content. Numbers are below 128. */
 function field(number: number, wire: number, value: readonly number[]): number[] {
   return [number << 3 | wire, ...(wire === bytes ? [value.length] : []), ...value];
 }
@@ -17,8 +17,8 @@ function metric(name: string, type: number, value: readonly number[]): number[] 
 }
 
 /**
- * The payload of an NBIRTH with one metric: seq and bdSeq are 0. It has no times, so that the value is
- * one of when it is sent, also if that is done later, or again.
+ * The payload of an NBIRTH with one metric, with seq and bdSeq 0. It has no timestamps, so that the value has
+ * the time at which it is sent, even if that is later, or again.
  */
 export function sparkplugBirth(name: string, value: number): Uint8Array {
   const double = new Uint8Array(8);

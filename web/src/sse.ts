@@ -6,9 +6,9 @@ export interface StreamEvent {
 }
 
 /**
- * Parses server-sent events from chunks of text, cut anywhere. EventSource would do it for us, but it
- * hides the heartbeats that tell a silent stream from a dead one, and it gives up for good at the
- * first answer that is not 200, which a restarting server behind a proxy gives.
+ * Parses server-sent events from chunks of text, split anywhere. EventSource would do this, but it
+ * hides the heartbeats that distinguish a silent stream from a dead one, and it gives up at the
+ * first response that is not 200, as sent for a restarting server behind a proxy.
  */
 export class EventParser {
   #rest = "";
@@ -16,16 +16,16 @@ export class EventParser {
   #data: string[] = [];
   #id = "";
 
-  /** The events that this chunk completes. */
+  /** Returns the events that this chunk completes. */
   push(chunk: string): StreamEvent[] {
     const text = this.#rest + chunk;
-    // A final \r may be half of \r\n: it waits for its other half.
+    // A final \r may be half of \r\n: keep it for the next chunk.
     const lines = (text.endsWith("\r") ? text.slice(0, -1) : text).split(/\r\n|\n|\r/);
     this.#rest = (lines.pop() ?? "") + (text.endsWith("\r") ? "\r" : "");
     const events: StreamEvent[] = [];
     for (const line of lines) {
       if (line === "") {
-        // By the standard an event without data is none; a reset needs no data, so its name is enough here.
+        // By the standard an event without data is ignored; a reset needs no data, so here its name is enough.
         if (this.#data.length > 0 || this.#type !== "") events.push({ type: this.#type || "message", data: this.#data.join("\n"), id: this.#id });
         this.#type = "";
         this.#data = [];

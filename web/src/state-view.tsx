@@ -10,7 +10,7 @@ import type { EntityState } from "./answers";
 import type { Relation } from "./types";
 import { ValueView } from "./value-view";
 
-/** So many relations of each direction are listed. */
+/** The most relations listed for each direction. */
 const shownRelations = 50;
 
 function Since({ ms }: { ms: number | undefined }) {
@@ -138,7 +138,7 @@ async function load(id: string, abort: AbortSignal): Promise<Shown> {
   return { state, relations: pages.flatMap((page) => page.relations), more: pages.some((page) => Boolean(page.next)) };
 }
 
-/** What is declared and wanted of an entity and what it is related to; nothing where there is none of that. */
+/** The attributes, desired state and relations of an entity; nothing if it has none. */
 export function StateView({ id }: { id: string }) {
   const { value, error } = usePolled((abort) => load(id, abort), 2000, [id]);
   const { state, relations, more } = value ?? {};

@@ -5,21 +5,21 @@ import { parseJSON } from "./json";
 import { EventParser } from "./sse";
 import type { Change, PresenceEvent } from "./types";
 
-/** off: nobody watches. paused: the page is hidden. */
+/** off: there are no watches. paused: the page is hidden. */
 export type StreamStatus = "off" | "paused" | "connecting" | "live" | "lost";
 
-/** What somebody wants of the stream. */
+/** What a part of the page wants from the stream. */
 export interface Watch {
   /** The entities wanted; null is all of them. */
   entities: readonly string[] | null;
   onChange: (change: Change) => void;
   /** A device went online or offline, or has another connection. */
   onPresence?: (event: PresenceEvent) => void;
-  /** Changes may have been missed (first connection, cursor expired): what is shown must be fetched anew. */
+  /** Changes may have been missed (first connection, cursor expired): fetch everything again. */
   onGap: () => void;
 }
 
-/** What the stream needs of its surroundings, so that tests bring their own. */
+/** The dependencies of the stream, which tests replace. */
 export interface StreamEnvironment {
   fetch: (url: string, init: RequestInit) => Promise<Response>;
   setTimeout: (run: () => void, ms: number) => unknown;
@@ -28,19 +28,19 @@ export interface StreamEnvironment {
   now: () => number;
 }
 
-/** The server sends a heartbeat each 15 s; after this long without a byte the connection is dead. */
+/** The server sends a heartbeat every 15 s; a connection that is silent for this long is dead. */
 const silenceLimit = 40_000;
 
-/** What the stream is asked for. */
+/** The path of the stream. */
 const kinds = "kinds=readings,presence";
 
-/** Longer filters than this do not fit in a request line everywhere; then everything is asked for. */
+/** Longer filters do not fit in a request line everywhere; then the stream has all entities. */
 const filterLimit = 6_000;
 
 /**
- * The one connection to /v1/stream, shared by all that watch. It resumes from the cursor of the last
- * event, with a growing pause between tries, whatever the reason it broke: an error status, an end,
- * a silence, a change of what is wanted.
+ * The only connection to /v1/stream, shared by all watches. It resumes from the cursor of the last
+ * event, with a growing pause between attempts, after any interruption: an error status, an end,
+ * a timeout, a change of the watched entities.
  */
 export class Stream {
   readonly status = signal<StreamStatus>("off");
@@ -60,7 +60,7 @@ export class Stream {
 
   constructor(private readonly env: StreamEnvironment) {}
 
-  /** Begins to watch; the answer ends it. Watches that come and go together cause one connection only. */
+  /** Starts a watch; the returned function ends it. Watches that start and end together cause only one new connection. */
   watch(watch: Watch): () => void {
     this.#watches.add(watch);
     this.#reviseSoon();
@@ -70,13 +70,13 @@ export class Stream {
     };
   }
 
-  /** Sets whether anybody can see the page: a hidden one needs no stream, it catches up by cursor. */
+  /** Sets whether the page is visible: a hidden page needs no stream and catches up by cursor. */
   setVisible(visible: boolean): void {
     this.#visible = visible;
     this.#reviseSoon();
   }
 
-  /** Tries now instead of at the end of the pause. */
+  /** Reconnects now instead of at the end of the pause. */
   retry(): void {
     if (this.status.value !== "lost") return;
     this.#attempt = 0;
@@ -95,14 +95,14 @@ export class Stream {
   #revise(): void {
     if (this.#watches.size === 0 || !this.#visible) {
       this.#close();
-      if (this.#watches.size === 0) this.#cursor = ""; // who comes next fetches everything first
+      if (this.#watches.size === 0) this.#cursor = ""; // the next watch fetches everything first
       this.status.value = this.#watches.size === 0 ? "off" : "paused";
       return;
     }
     if (this.#connectedTo !== this.#filter() || (!this.#connection && this.status.value !== "lost")) this.#connect();
   }
 
-  /** The wanted entities as a part of the address; empty asks for all. */
+  /** The wanted entities as a query; empty for all. */
   #filter(): string {
     const wanted = new Set<string>();
     for (const watch of this.#watches) {
@@ -138,7 +138,7 @@ export class Stream {
     this.#watchSilence(connection);
     const response = await this.env.fetch(url, { headers: { accept: "text/event-stream" }, signal: connection.signal, cache: "no-store" });
     if (!response.ok || !response.body) {
-      // A cursor that is refused (another server, a restored backup) must not be offered for ever.
+      // Do not repeat a cursor that was refused (another server, a restored backup).
       if (response.status >= 400 && response.status < 500) this.#cursor = "";
       throw new Error(`stream: status ${response.status}`);
     }
@@ -201,7 +201,7 @@ export class Stream {
   #lose(): void {
     const filter = this.#connectedTo;
     this.#close();
-    this.#connectedTo = filter; // a pause before the same question; another question is asked at once
+    this.#connectedTo = filter; // pause before the same request; a different one is sent at once
     this.#attempt++;
     const pause = backoff(this.#attempt, this.env.random());
     this.status.value = "lost";

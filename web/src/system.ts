@@ -5,24 +5,24 @@ import { poll } from "./poll";
 import { perSecond } from "./rate";
 import type { System } from "./types";
 
-/** Rates at one look at the system, per second. */
+/** Rates per second at one time. */
 export interface SystemRate {
   at: number;
   messages: number;
   readings: number;
 }
 
-/** How many looks are remembered: five minutes of one a second. */
+/** How many samples are kept: five minutes, one per second. */
 const remembered = 300;
 
-/** /v1/system, looked at once a second by every page: numbers, rates and whether the server answers. */
+/** /v1/system, polled every second by every page: numbers, rates and whether the server responds. */
 export const system = {
   info: signal<System | null>(null),
   rates: signal<readonly SystemRate[]>([]),
   failing: signal(false),
-  /** Whether the server answers that we may not see it. */
+  /** Whether the server denies access to it. */
   forbidden: signal(false),
-  /** When the last answer came, by this machine's clock; 0 before the first. */
+  /** When the last response arrived, by the local clock; 0 before the first. */
   answeredAt: signal(0),
 };
 
@@ -44,7 +44,7 @@ function take(info: System): void {
 
 let misses = 0;
 
-/** Looks once. Two failures in a row count as lost; one may be a restart that is already over. */
+/** Polls once. Two consecutive failures count as lost; a single one may be a restart. */
 async function look(signal: AbortSignal): Promise<void> {
   try {
     take(await api.system(signal));
@@ -67,7 +67,7 @@ async function look(signal: AbortSignal): Promise<void> {
 
 let stop: (() => void) | undefined;
 
-/** Begins to look; called again (the person asks to retry), it begins anew with a look at once. */
+/** Starts polling. Called again, when the user asks to retry, it starts over at once. */
 export function watchSystem(): void {
   stop?.();
   stop = poll(look, 1000);

@@ -1,6 +1,6 @@
 import type { TemplateBody } from "./types";
 
-/** A template to begin with for a message: its second level, or else its first, is the entity. */
+/** A template as a starting point for a message. The entity is the second level of the topic, or else the first. */
 export function guessTemplate(topic: string, payload: string): TemplateBody {
   const levels = topic.split("/");
   const at = levels.length > 1 ? 1 : 0;

@@ -1,6 +1,6 @@
 import { computed, signal } from "@preact/signals";
 
-/** auto follows the system. The choice is kept by the browser; preload.ts applies it before the first paint. */
+/** auto follows the system. The browser stores the choice; preload.ts applies it before the first paint. */
 export type Theme = "auto" | "light" | "dark";
 
 const key = "greenroom.theme";
@@ -17,10 +17,10 @@ function stored(): Theme {
 
 export const theme = signal<Theme>(stored());
 
-/** What is on the screen now; charts draw their colors from it. */
+/** The current appearance, which determines the colors of charts. */
 export const dark = computed(() => (theme.value === "auto" ? systemIsDark.value : theme.value === "dark"));
 
-/** Changes to the other appearance; when that is also the system's, the choice is left to the system again. */
+/** Switches to the other appearance, or to auto if the system has that one. */
 export function toggleTheme(): void {
   const wanted = dark.value ? "light" : "dark";
   theme.value = (wanted === "dark") === systemIsDark.value ? "auto" : wanted;
@@ -29,6 +29,6 @@ export function toggleTheme(): void {
   try {
     localStorage.setItem(key, theme.value);
   } catch {
-    // Storage is off: the choice lasts as long as the page.
+    // Storage is disabled: the choice lasts as long as the page.
   }
 }

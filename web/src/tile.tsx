@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** One number of an overview: what it is, its value, and perhaps a word beside it. */
+/** One number of an overview: label, value, and optionally a note. */
 export function Tile({ label, value, note, alarm }: { label: string; value: string; note?: ComponentChildren; alarm?: boolean }) {
   return (
     <div class={alarm ? "tile alarm" : "tile"}>

@@ -1,27 +1,27 @@
 import { type Observation, observe, perSecond } from "./rate";
 import type { Actor, ActorTree as ActorPage } from "./types";
 
-/** One actor as the tree knows it. */
+/** An actor in the tree. */
 export interface TreeNode {
   info: Actor;
-  /** Messages per second over the last looks; undefined until there are two. */
+  /** Messages per second over the last samples; undefined until there are two. */
   rate: number | undefined;
-  /** What was seen of its counter in the last seconds, oldest first. */
+  /** Samples of its counter from the last seconds, oldest first. */
   seen: readonly Observation[];
-  /** Paths of the children in the server's order; undefined while never loaded. */
+  /** Paths of the children in the server's order; undefined if never loaded. */
   children: string[] | undefined;
   /** Whether the server has more children than it sent. */
   more: boolean;
 }
 
-/** All that was loaded, by path. It is never changed in place, so that a signal sees each new version. */
+/** Everything that was loaded, by path. It is immutable, so that signals notice each new version. */
 export type ActorTree = ReadonlyMap<string, TreeNode>;
 
-/** Rates are over so many milliseconds: an actor with a message every three seconds shows 0.3, not 0, 0, 1. */
+/** The period of rates in milliseconds: an actor with a message every three seconds shows 0.3, not 0, 0, 1. */
 const rateWindow = 5_000;
 
 function look(before: TreeNode | undefined, info: Actor, now: number): TreeNode {
-  // A restart keeps the path but begins a new life: its counter cannot be compared with the old one's.
+  // A new incarnation at the same path has a counter of its own, which cannot be compared with the old one.
   const same = before !== undefined && before.info.pid === info.pid;
   const seen = observe(same ? before.seen : [], { at: now, count: info.handled }, rateWindow);
   const rate = perSecond(seen[0], seen[seen.length - 1] as Observation);
@@ -33,7 +33,7 @@ function forget(nodes: Map<string, TreeNode>, path: string): void {
   nodes.delete(path);
 }
 
-/** Takes in one answer of /v1/actors: updates the actor and its children, forgets the children that are gone. */
+/** Applies a response of /v1/actors: updates the actor and its children, and removes children that are gone. */
 export function merge(tree: ActorTree, page: ActorPage): ActorTree {
   const nodes = new Map(tree);
   const { actor, children, now_ms: now } = page;
@@ -46,7 +46,7 @@ export function merge(tree: ActorTree, page: ActorPage): ActorTree {
   return nodes;
 }
 
-/** Forgets an actor that the server no longer has, with all below it. */
+/** Removes an actor that the server no longer has, with its descendants. */
 export function remove(tree: ActorTree, path: string): ActorTree {
   const nodes = new Map(tree);
   forget(nodes, path);
@@ -56,17 +56,17 @@ export function remove(tree: ActorTree, path: string): ActorTree {
   return nodes;
 }
 
-/** One line of the tree on the screen. */
+/** One visible line of the tree. */
 export interface TreeRow {
   path: string;
   name: string;
   level: number;
   node: TreeNode;
   expanded: boolean;
-  /** Its place among its siblings, from 1, and how many they are, for screen readers. */
+  /** Its position among its siblings, from 1, and their number, for screen readers. */
   place: number;
   siblings: number;
-  /** Whether it matches the search itself, and not only something below it. */
+  /** Whether it matches the search itself, not only a descendant. */
   match: boolean;
 }
 
@@ -75,7 +75,7 @@ export function nameOf(path: string): string {
 }
 
 /**
- * The lines to show, top to bottom. While something is searched, the matching actors and the way to
+ * The lines to show, top to bottom. During a search, the matching actors and the path to
  * them are shown whatever is collapsed; type and path are searched, case-insensitive.
  */
 export function visibleRows(tree: ActorTree, expanded: ReadonlySet<string>, search: string): TreeRow[] {
@@ -96,7 +96,7 @@ export function visibleRows(tree: ActorTree, expanded: ReadonlySet<string>, sear
   return walk("/", 1, 1, 1);
 }
 
-/** Branches that have children which were never loaded, nearest to the root first. */
+/** Branches whose children were never loaded, nearest to the root first. */
 export function unloaded(tree: ActorTree): string[] {
   return [...tree.values()]
     .filter((node) => node.children === undefined && node.info.children > 0)

@@ -1,7 +1,7 @@
 import { formatValue, kindOf } from "./format";
 import { type Json, stringifyJSON } from "./json";
 
-/** A value in a cell: numbers and texts in one line, switches in words, JSON to be opened. */
+/** A value in a cell: numbers and strings in one line, switches in words, JSON that can be expanded. */
 export function ValueView({ value }: { value: Json }) {
   const kind = kindOf(value);
   if (kind === "json") {

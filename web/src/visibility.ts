@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-/** Whether the page can be seen: a hidden one neither polls nor streams. */
+/** Whether the page is visible: a hidden page neither polls nor streams. */
 export const visible = signal(typeof document === "undefined" || !document.hidden);
 
 if (typeof document !== "undefined") {
