@@ -63,6 +63,30 @@ func TestStreamHasEditsAsEventsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A stream told all deletions, also of entities that its filter was known not to match.
+func TestAStreamTellsDeletionsOfWhatItsFilterMatches(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	ids := map[string]int{"cold": 1, "hot": 99, "was-hot": 99}
+	for id, temperature := range ids {
+		s.post(id, fmt.Sprintf(`{"ts":1,"values":{"t":%d}}`, temperature))
+	}
+	stream := s.open("/v1/stream?kinds=readings,edits&q=" + url.QueryEscape("t > 30"))
+	for id, temperature := range ids {
+		s.post(id, fmt.Sprintf(`{"ts":2,"values":{"t":%d}}`, temperature))
+		if temperature > 30 {
+			stream.mustBe("change", fmt.Sprintf("%q", id))
+		}
+	}
+	s.post("was-hot", `{"ts":3,"values":{"t":0}}`)
+	s.post("hot", `{"ts":3,"values":{"t":98}}`)
+	stream.mustBe("change", `{"entity":"hot","ts":3`) // by now all are judged
+	for _, id := range []string{"cold", "was-hot", "hot"} {
+		s.send(204, "DELETE", "/v1/entities/"+id, typeJSONHeader, "")
+	}
+	stream.mustBe("edit", `{"entity":"hot"`)
+}
+
 func TestStreamOnChangeHasADeadband(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")

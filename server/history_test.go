@@ -73,6 +73,19 @@ func TestAggregatesByCalendarFillAndPercentiles(t *testing.T) {
 		`{"entity":"gap","key":"n","step_ms":1000,"buckets":[{"ts":2000,"avg":0,"rate":null},{"ts":3000,"avg":6,"rate":2}]}`)
 }
 
+// The number before a range was looked for behind 16 values that are none.
+func TestTheNumberBeforeARangeIsFoundBehindManyTexts(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	var texts strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&texts, `{"ts":%d,"values":{"n":"text"}},`, 1000+i)
+	}
+	s.post("mixed", `[{"ts":0,"values":{"n":7}},`+texts.String()+`{"ts":4000,"values":{"n":9}}]`)
+	same(t, "the value before the range", s.document("/v1/entities/mixed/telemetry/n?agg=avg,rate&step=1s&fill=previous&from=2000&to=5000"),
+		`{"entity":"mixed","key":"n","step_ms":1000,"buckets":[{"ts":2000,"avg":7,"rate":null},{"ts":3000,"avg":7,"rate":null},{"ts":4000,"avg":9,"rate":0.5}]}`)
+}
+
 func TestChartHasThePointsOfLTTB(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")

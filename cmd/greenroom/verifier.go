@@ -9,15 +9,15 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 const (
 	// verifyLatest is the latest time of a kill, after the first acknowledgement.
 	verifyLatest = 1500 * time.Millisecond
-	// verifyPatience bounds each wait.
+	// verifyPatience bounds each wait in which nothing changes: a machine with much else to do is
+	// slow, but it comes forward. verifyLongest bounds what is written in a round.
 	verifyPatience = time.Minute
+	verifyLongest  = 15 * time.Minute
 	// verifyPoll is the interval of polling.
 	verifyPoll    = 50 * time.Millisecond
 	verifyEditors = 4
@@ -46,8 +46,11 @@ type load struct {
 	device    *device
 }
 
-// tally counts the writes that were begun and acknowledged, one at a time.
-type tally struct{ sent, acked int64 }
+// tally counts the writes that were begun and acknowledged, one at a time, until an error.
+type tally struct {
+	sent, acked int64
+	err         error
+}
 
 // round loads the server, kills it after a while, restarts it and compares.
 func (v *verifier) round(ctx context.Context, round int, after time.Duration) (map[string]outcome, error) {
@@ -100,7 +103,7 @@ func (v *verifier) prepare(ctx context.Context, round int) error {
 
 // loadAndKill writes until the server is killed.
 func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Duration) (*load, error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
+	ctx, cancel := context.WithTimeout(ctx, verifyLongest)
 	defer cancel()
 	l := &load{patches: make([]tally, verifyEditors), tags: newTags(v.child.client, verifyID(round, "edit-3")), stream: newStreamReader(verifyID(round, "0"))}
 	l.device = &device{id: verifyID(round, "device"), entity: verifyID(round, "session")}
@@ -108,15 +111,11 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	if err != nil {
 		return nil, err
 	}
-	var begun sync.WaitGroup // for each writer, until its first acknowledgement
-	begins := func() func() {
-		begun.Add(1)
-		return sync.OnceFunc(begun.Done)
-	}
-	first := begins()
+	begun := newBeginnings()
+	first := begun.of("readings")
 	run := &benchRun{
 		link:         v.child.link,
-		benchOptions: benchOptions{connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyPatience},
+		benchOptions: benchOptions{connections: v.options.connections, inFlight: 200, messages: benchMaxMessages, duration: verifyLongest},
 		observe:      func(*loader, int64, time.Duration) { first() },
 		message: func(c *loader) (topic, payload []byte) {
 			n := strconv.FormatInt(c.count, 10)
@@ -124,35 +123,40 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 		},
 	}
 	var writers sync.WaitGroup
-	writers.Go(func() { _ = run.run(ctx) }) // it ends with the connections
+	writers.Go(func() { begun.ended("readings", run.run(ctx)) }) // it ends with the connections
+	write := func(name string, into *tally, write func(begins func()) tally) {
+		begins := begun.of(name)
+		writers.Go(func() {
+			*into = write(begins)
+			begun.ended(name, into.err)
+		})
+	}
 	for i := range verifyEditors {
-		begins := begins()
-		writers.Go(func() { l.patches[i] = v.patch(ctx, verifyID(round, "edit-"+strconv.Itoa(i)), begins) })
+		name := "edit-" + strconv.Itoa(i)
+		write(name, &l.patches[i], func(begins func()) tally { return v.patch(ctx, verifyID(round, name), begins) })
 	}
-	for into, write := range map[*tally]func(context.Context, int, func()) tally{
-		&l.relations: v.relate, &l.types: v.putTypes, &l.deletions: v.deleteEntities, &l.kept: v.keep,
-		&l.mappings: v.replaceMappings, &l.trimmed: v.trim,
+	for name, w := range map[string]struct {
+		into  *tally
+		write func(context.Context, int, func()) tally
+	}{
+		"relations": {&l.relations, v.relate}, "types": {&l.types, v.putTypes}, "deletions": {&l.deletions, v.deleteEntities},
+		"rollups": {&l.kept, v.keep}, "replaced mappings": {&l.mappings, v.replaceMappings}, "trimmed": {&l.trimmed, v.trim},
 	} {
-		begins := begins()
-		writers.Go(func() { *into = write(ctx, round, begins) })
+		write(name, w.into, func(begins func()) tally { return w.write(ctx, round, begins) })
 	}
-	deviceBegins := begins()
+	deviceBegins := begun.of("device")
 	var deviceErr error
-	writers.Go(func() { deviceErr = l.device.send(ctx, &v.child.link, deviceBegins) })
+	writers.Go(func() {
+		deviceErr = l.device.send(ctx, &v.child.link, deviceBegins)
+		begun.ended("device", deviceErr)
+	})
 	writers.Go(func() {
 		for l.tags.look(ctx) == nil { //nolint:revive // until one fails
 		}
 	})
 	writers.Go(func() { _ = l.stream.read(events, func() bool { return false }) }) // it ends with the server
-	all := make(chan struct{})
-	go func() {
-		defer close(all)
-		begun.Wait()
-	}()
-	select {
-	case <-all:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("not all that was written was acknowledged once in %v", verifyPatience)
+	if err := begun.await(ctx); err != nil {
+		return nil, err
 	}
 	if err := v.wait(ctx, after); err != nil { // the random moment of the kill is the point of the test
 		return nil, err
@@ -302,8 +306,7 @@ func (v *verifier) compareMapped(ctx context.Context, round int, _ *load) (outco
 	if err != nil {
 		return outcome{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
-	defer cancel()
+	var wait settling
 	for {
 		mapped, err := v.points(ctx, verifyID(round, "mapped"), "twice")
 		if err != nil && !isMissing(err) {
@@ -318,7 +321,7 @@ func (v *verifier) compareMapped(ctx context.Context, round int, _ *load) (outco
 		n := int64(len(source))
 		o := judge(there, n, n)
 		o.invented += wrong
-		if !o.wrong() || pause.For(ctx, verifyPoll) != nil {
+		if !o.wrong() || !wait.more(ctx, o) {
 			return o, nil
 		}
 	}
@@ -349,18 +352,24 @@ func (v *verifier) compareSums(ctx context.Context, round int, l *load) (o outco
 		}
 	}
 	o.acknowledged = int64(len(want))
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
-	defer cancel()
+	var wait settling
 	for {
 		o.lost = 0
-		for key, sum := range want {
-			if got, ok, err := v.latest(ctx, verifyID(round, "sums"), key); err != nil {
+		var sums [3]int64
+		for i, key := range []string{"patches", "readings", "related"} {
+			sum, wanted := want[key]
+			if !wanted {
+				continue
+			}
+			got, ok, err := v.latest(ctx, verifyID(round, "sums"), key)
+			if err != nil {
 				return o, err
-			} else if !ok || got != sum {
+			}
+			if sums[i] = got; !ok || got != sum {
 				o.lost++
 			}
 		}
-		if o.lost == 0 || pause.For(ctx, verifyPoll) != nil {
+		if o.lost == 0 || !wait.more(ctx, sums) {
 			return o, nil
 		}
 	}

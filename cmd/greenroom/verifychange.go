@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // replaceMappings replaces a mapping by ones that multiply by 1, 2, 3 and so on, and gives each a
@@ -53,15 +51,16 @@ func (v *verifier) compareReplaced(ctx context.Context, round int, l *load) (o o
 	if err := v.putFactor(ctx, round, time.Now().UnixMilli(), value); err != nil {
 		return o, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
-	defer cancel()
+	var wait settling
 	for {
-		if n, ok, err := v.latest(ctx, result, "product"); err != nil {
+		n, ok, err := v.latest(ctx, result, "product")
+		if err != nil {
 			return o, err
-		} else if ok && n == value*factor {
+		}
+		if ok && n == value*factor {
 			break
 		}
-		if pause.For(ctx, verifyPoll) != nil {
+		if !wait.more(ctx, n) {
 			o.lost++
 			return o, nil
 		}
@@ -102,8 +101,7 @@ func (v *verifier) trim(ctx context.Context, round int, begun func()) tally {
 
 // compareTrimmed waits until the old values are gone, and compares the others with what was written.
 func (v *verifier) compareTrimmed(ctx context.Context, round int, l *load) (o outcome, err error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
-	defer cancel()
+	var wait settling
 	for {
 		if err := v.child.client.do(ctx, "POST", "/v1/retention", "", "", nil); err != nil {
 			return o, err
@@ -123,7 +121,7 @@ func (v *verifier) compareTrimmed(ctx context.Context, round int, l *load) (o ou
 		if old == 0 {
 			return judge(there, even(l.trimmed.sent), even(l.trimmed.acked)), nil
 		}
-		if pause.For(ctx, verifyPoll) != nil {
+		if !wait.more(ctx, old) {
 			return outcome{acknowledged: even(l.trimmed.acked), invented: old}, nil
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // until calls f with 0, 1, 2 … until it fails, as when the server is gone. It calls begun after
@@ -19,7 +17,7 @@ import (
 func until(begun func(), f func(n int64) error) (t tally) {
 	for {
 		t.sent = t.acked + 1
-		if f(t.acked) != nil {
+		if t.err = f(t.acked); t.err != nil {
 			return t
 		}
 		t.acked++
@@ -142,8 +140,7 @@ func (v *verifier) compareRollups(ctx context.Context, round int, l *load) (outc
 		sum += p.Value
 	}
 	o := judge(there, l.kept.sent, l.kept.acked)
-	ctx, cancel := context.WithTimeout(ctx, verifyPatience)
-	defer cancel()
+	var wait settling
 	for {
 		if err := v.child.client.do(ctx, "POST", "/v1/retention", "", "", nil); err != nil {
 			return o, err
@@ -162,7 +159,7 @@ func (v *verifier) compareRollups(ctx context.Context, round int, l *load) (outc
 		if len(page.Source) > 0 && rows == len(points) && rowsSum == sum {
 			return o, nil
 		}
-		if pause.For(ctx, verifyPoll) != nil {
+		if !wait.more(ctx, [2]int64{int64(rows), rowsSum}) {
 			o.lost++
 			return o, nil
 		}

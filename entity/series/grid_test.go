@@ -34,7 +34,7 @@ func at(t *testing.T, text string) int64 {
 // midnight, at a minute past it, over a whole day, and none.
 var zones = []string{
 	"UTC", "Europe/Brussels", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo",
-	"America/St_Johns", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu", "Antarctica/Troll",
+	"America/St_Johns", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu", "Antarctica/Troll", "Pacific/Chatham",
 }
 
 // modelEdges returns the edges of a calendar in a range by going through it
@@ -101,6 +101,7 @@ var changes = map[string][]string{
 	"Africa/Casablanca":   {"2024-03-09T00:00:00Z", "2024-04-13T00:00:00Z"},
 	"Asia/Kathmandu":      {"1985-12-30T00:00:00Z"},
 	"Antarctica/Troll":    {"2024-03-30T00:00:00Z", "2024-10-26T00:00:00Z"},
+	"Pacific/Chatham":     {"2024-04-05T00:00:00Z", "2024-09-27T00:00:00Z"},
 }
 
 func TestCalendarAgreesWithAClockOnTheWall(t *testing.T) {
