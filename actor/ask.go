@@ -180,9 +180,24 @@ func (c *core) inquired() {
 	c.mu.Unlock()
 }
 
+// waitsAside says whether c handles other messages while its handler waits. It reports false when that
+// was known.
+func (c *core) waitsAside(aside bool) (changed bool) {
+	if !c.traits.reentrant() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := &c.ext.inquiry
+	changed = i.call != nil && i.aside != aside
+	i.aside = aside
+	return changed
+}
+
 // waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
-// when c handles other messages meanwhile and has not begun with this one. Where the wait is for
-// c's end, and c is reentrant, all of its handlers do; then they are in all.
+// when c handles other messages meanwhile and has not begun with this one. Where that are several,
+// they are in all: if c is reentrant, all of its handlers keep its end, and one that waits in such
+// a way that c handles nothing else meanwhile keeps all others.
 func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,15 +210,18 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 		if wait != nil {
 			request = wait.request()
 		}
-		switch {
-		case wait != nil && request == nil:
+		if wait != nil && request == nil {
 			all = append(all, i)
 			for _, i := range c.waitingHandlers() {
 				all = append(all, *i)
 			}
 			return inquiry{}, all
-		case c.phase == running && (i.target() == nil || i.aside):
-			i = c.inquiryFor(request)
+		}
+		switch of := c.inquiryFor(request); {
+		case i.target() == nil || i.aside:
+			i = of
+		case of.call != nil && of.call != i.call: // its handler waits, and another keeps all from going on
+			return inquiry{}, []inquiry{i, of}
 		}
 	}
 	if i.isOver() {

@@ -405,6 +405,90 @@ func TestACycleThroughForwardIsFound(t *testing.T) {
 	}
 }
 
+// A reentrant actor handles nothing else before its request is in the mailbox of the other.
+func TestAReentrantActorThatWaitsForRoomIsPartOfACycle(t *testing.T) {
+	for name, first := range map[string]string{"it waits first": "/reentrant", "the other waits first": "/plain"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				var refs [2]actor.Ref[get]
+				errs := make(chan error, 2)
+				handler := func(i int) func(*actor.Context[get], get) error {
+					return func(ctx *actor.Context[get], m get) error {
+						if ctx.Sender().IsZero() {
+							pause := time.Second
+							if ctx.Self().PID().Path() == first {
+								pause /= 2
+							}
+							_ = actor.Blocking(ctx, func() error { time.Sleep(pause); return nil }) // meanwhile the mailbox fills
+							_, err := actor.Ask(ctx, refs[1-i], m)
+							errs <- err
+						}
+						actor.Reply(ctx, m, i)
+						return nil
+					}
+				}
+				refs[0] = actor.SpawnFunc(sys, "reentrant", handler(0), actor.Reentrant())
+				refs[1] = actor.SpawnFunc(sys, "plain", handler(1), actor.Bounded(1, actor.Block))
+				for _, ref := range refs {
+					ref.Tell(bg, get{})
+				}
+				synctest.Wait()
+				filler := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error { refs[1].Tell(ctx, get{}); return nil })
+				filler.Tell(bg, 1)
+				second, other := <-errs, <-errs
+				if !errors.Is(second, actor.ErrDeadlock) || !strings.Contains(second.Error(), "/plain") || !strings.Contains(second.Error(), "/reentrant") {
+					t.Errorf("the one that waits last: %v", second)
+				}
+				if other != nil {
+					t.Errorf("the one that waits first: %v", other)
+				}
+			})
+		})
+	}
+}
+
+// A handler that keeps the others from going on, for a moment, hides no cycle of theirs.
+func TestACycleThroughAReentrantActorThatWaitsForRoomIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		release := make(chan struct{})
+		defer close(release)
+		full := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error {
+			return actor.Blocking(ctx, func() error { <-release; return nil })
+		}, actor.Bounded(1, actor.Block))
+		var a, reentrant actor.Ref[any]
+		errs := make(chan error, 1)
+		b := actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], m any) error {
+			_ = actor.Blocking(ctx, func() error { time.Sleep(time.Second); return nil }) // meanwhile the other handler waits
+			_, err := actor.Ask[int](ctx, a, get{})
+			errs <- err
+			actor.Reply(ctx, m.(get), 1)
+			return nil
+		})
+		reentrant = actor.SpawnFunc(sys, "reentrant", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(get); ok {
+				_, err := actor.Ask[int](ctx, b, m)
+				actor.Reply(ctx, m, 1)
+				return err
+			}
+			return full.TryTell(ctx, m)
+		}, actor.Reentrant())
+		a = actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.Ask[int](ctx, reentrant, get{})
+			return err
+		})
+		a.Tell(bg, 1)
+		full.Tell(bg, 1)
+		synctest.Wait()
+		full.Tell(bg, 2)
+		reentrant.Tell(bg, 3)
+		if err := <-errs; !errors.Is(err, actor.ErrDeadlock) || !strings.Contains(err.Error(), "/b -> /a -> /reentrant -> /b") {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTwoThatWaitForRoomInEachOtherAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)

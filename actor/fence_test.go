@@ -217,7 +217,7 @@ func TestAKilledActorThatIsLookedAtEndsWithItsChildren(t *testing.T) {
 		<-c.entered
 		ref.Kill()
 		time.Sleep(fenceTime)
-		if d, err := sys.Detail(bg, ref.PID()); err != nil || d.State != "stopping" || d.Children != 1 || d.View != nil {
+		if d, err := sys.Detail(bg, ref.PID()); err != nil || d.State != "stopping" || d.Children != 1 || d.Busy || d.View != nil {
 			t.Errorf("want an actor that waits for its child, got %+v, %v", d, err)
 		}
 		close(child.release)

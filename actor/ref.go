@@ -123,6 +123,12 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 		}
 		return waitForRoom(ctx, wait)
 	}
+	if isTurn(ctx) && from.waitsAside(false) { // not before the request is in
+		defer from.waitsAside(true)
+		if err := from.deadlock(to.waitedOn(), ask); err != nil {
+			return gaveUp(wait, err)
+		}
+	}
 	parent, deadline := ask.asker()
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
