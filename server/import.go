@@ -259,6 +259,10 @@ type readingLine struct {
 // reading imports a reading. The readings of an entity keep their order, since they are passed to
 // the runtime one by one.
 func (m *importer) reading(line int64, text []byte) {
+	if id, ts, values, ok := cutReading(text); ok {
+		m.ingest(line, id, ts, values)
+		return
+	}
 	var l readingLine
 	err := decodeJSON(text, &l)
 	if err == nil && (l.Entity == "" || l.TS == nil || l.Values == nil) {
@@ -269,6 +273,37 @@ func (m *importer) reading(line int64, text []byte) {
 		return
 	}
 	m.ingest(line, l.Entity, *l.TS, l.Values)
+}
+
+// cutReading takes a line apart that has the form in which export writes a reading. For any other
+// line it reports false, and decodeJSON says what is in it, or wrong with it; of what it takes apart,
+// decodeJSON would say the same, in three times as long.
+func cutReading(text []byte) (id string, ts int64, values []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(text, []byte(`{"entity":"`))
+	if !ok {
+		return "", 0, nil, false
+	}
+	n := 0
+	for n < len(rest) && rest[n] >= ' ' && rest[n] < 0x7f && rest[n] != '"' && rest[n] != '\\' {
+		n++
+	}
+	name := rest[:n]
+	if rest, ok = bytes.CutPrefix(rest[n:], []byte(`","ts":`)); !ok || n == 0 {
+		return "", 0, nil, false
+	}
+	for n = 0; n < len(rest) && n < 18 && rest[n] >= '0' && rest[n] <= '9'; n++ {
+		ts = 10*ts + int64(rest[n]-'0')
+	}
+	if n == 0 || n > 1 && rest[0] == '0' {
+		return "", 0, nil, false
+	}
+	if rest, ok = bytes.CutPrefix(rest[n:], []byte(`,"values":`)); !ok {
+		return "", 0, nil, false
+	}
+	if values, ok = bytes.CutSuffix(rest, []byte("}")); !ok || isNull(values) || !json.Valid(values) {
+		return "", 0, nil, false
+	}
+	return string(name), ts, values, true
 }
 
 // ingest passes values with one time to the runtime.
