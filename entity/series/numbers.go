@@ -24,7 +24,7 @@ func (a *Aggregator) AddNumbers(n Numbers) error {
 			i++
 			continue
 		}
-		if n.TS[i] < a.query.From || a.need&^keepSum != 0 {
+		if n.TS[i] < a.query.From {
 			if err := a.Add(Point{TS: n.TS[i], Value: value.FromRaw(n.kind(i), n.Bits[i], "")}); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func before(ts []int64, end int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return ts[low+i] >= end })
 }
 
-// addRun adds numbers of one kind behind the last one. REQUIRES: s keeps nothing but sums.
+// addRun adds numbers of one kind behind the last one.
 func (s *Summary) addRun(ts []int64, bits []uint64, kind value.Kind) {
 	first, last := value.FromRaw(kind, bits[0], ""), value.FromRaw(kind, bits[len(bits)-1], "")
 	low, high := first, first
@@ -102,18 +102,45 @@ func (s *Summary) addRun(ts []int64, bits []uint64, kind value.Kind) {
 		}
 		low, high = value.Int(least), value.Int(most)
 	}
+	if s.kept&(keepIncrease|keepPercentiles) != 0 {
+		before := s.latest()
+		for _, b := range bits {
+			before = s.addStep(before, value.FromRaw(kind, b, ""))
+		}
+	}
 	s.addSpan(int64(len(ts)), Point{TS: ts[0], Value: first}, Point{TS: ts[len(ts)-1], Value: last}, low, high)
 	if s.kept&keepSum != 0 {
 		s.sum.AddRaw(kind, bits)
 	}
 }
 
+// latest returns the last number, or none.
+func (s *Summary) latest() value.Value {
+	if s.Count == 0 {
+		return value.Value{}
+	}
+	return s.Last.Value
+}
+
+// addStep adds a number, and what it is more than the one before, if there is one, to what is kept
+// of each, and returns the number.
+func (s *Summary) addStep(before, n value.Value) value.Value {
+	if s.kept&keepIncrease != 0 && !before.IsZero() {
+		addIncrease(&s.increase, before, n)
+	}
+	if s.kept&keepPercentiles != 0 {
+		s.numbers().add(n)
+	}
+	return n
+}
+
 // addMixed adds the numbers among values of several kinds behind the last one. REQUIRES: the first
-// is a number, and s keeps nothing but sums.
+// is a number.
 func (s *Summary) addMixed(ts []int64, bits []uint64, kinds []value.Kind) {
 	at := func(i int) value.Value { return value.FromRaw(kinds[i], bits[i], "") }
 	least, most := math.Inf(1), math.Inf(-1)
 	low, high, last, n := 0, 0, 0, 0
+	before, steps := s.latest(), s.kept&(keepIncrease|keepPercentiles) != 0
 	for i, k := range kinds {
 		var f float64
 		switch k {
@@ -131,6 +158,9 @@ func (s *Summary) addMixed(ts []int64, bits []uint64, kinds []value.Kind) {
 		}
 		if f > most || rounded && f == most && value.CompareNumbers(at(i), at(high)) > 0 {
 			most, high = f, i
+		}
+		if steps {
+			before = s.addStep(before, at(i))
 		}
 		last = i
 		n++

@@ -144,7 +144,7 @@ func BenchmarkAggregateColumns(b *testing.B) {
 		n.Bits = append(n.Bits, math.Float64bits(math.Round(20+300*math.Sin(float64(i)/1000))/100))
 	}
 	n.Kind = value.KindFloat
-	for _, funcs := range [][]Func{{Avg}, {Min, Max, Count}, {Rate}} {
+	for _, funcs := range [][]Func{{Avg}, {Min, Max, Count}, {Rate}, {"p95"}} {
 		b.Run(string(funcs[0]), func(b *testing.B) {
 			q := Query{Grid: mustGrid(b, "1h", "UTC"), Funcs: slices.Clone(funcs)}
 			for b.Loop() {
