@@ -30,6 +30,7 @@ type config struct {
 	secret string        // of the cluster
 	ttl    time.Duration // for which a node may be silent
 	bots   int
+	pace   int                      // of the bots: they take a step each tenth of a second times this
 	away   bool                     // it only has references: for a test
 	given  func(player, gem string) // a gem has come to a player, and is recorded
 }
@@ -85,7 +86,7 @@ func start(ctx context.Context, c config) (g *game, err error) {
 	}
 	for i := range c.bots {
 		name := fmt.Sprintf("bot-%s-%d", c.name, i+1)
-		if _, err := actor.TrySpawn(g.sys, name, func() *session { return &session{game: g, player: name} }); err != nil {
+		if _, err := actor.TrySpawn(g.sys, name, func() *session { return &session{game: g, player: name, every: c.pace} }); err != nil {
 			return nil, err
 		}
 	}

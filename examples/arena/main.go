@@ -35,6 +35,7 @@ func main() {
 	flag.StringVar(&c.secret, "secret", cmp.Or(os.Getenv("ARENA_SECRET"), "for loopback only"), "what all nodes know")
 	flag.DurationVar(&c.ttl, "ttl", 5*time.Second, "for how long a node may be silent")
 	flag.IntVar(&c.bots, "bots", 6, "how many bots play on this node")
+	flag.IntVar(&c.pace, "pace", 2, "how many tenths of a second a bot takes for a step")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

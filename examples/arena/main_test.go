@@ -21,16 +21,18 @@ import (
 	"github.com/greenroom-go/greenroom/internal/killtest"
 )
 
-// childNode has this program be a node until it is killed: its name, and the address of the NATS server.
+// childNode has this program be a node until it is killed: its name, the address of the NATS server, its bots and
+// their pace.
 const childNode = "GREENROOM_ARENA_NODE"
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	if name, join, ok := strings.Cut(os.Getenv(childNode), " "); ok {
-		_, err := start(context.Background(), config{
-			name: name, join: join, listen: "127.0.0.1:0", secret: secret, ttl: ttl, bots: bots,
-			given: func(player, gem string) { fmt.Println("given", player, gem) },
-		})
+	c := config{
+		listen: "127.0.0.1:0", secret: secret, ttl: ttl,
+		given: func(player, gem string) { fmt.Println("given", player, gem) },
+	}
+	if n, _ := fmt.Sscan(os.Getenv(childNode), &c.name, &c.join, &c.bots, &c.pace); n == 4 {
+		_, err := start(context.Background(), c)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -42,8 +44,7 @@ func TestMain(m *testing.M) {
 
 const (
 	secret = "only for these tests"
-	ttl    = 10 * time.Minute // longer than the test: who is killed is not waited for
-	bots   = 10               // on each node
+	ttl    = 30 * time.Minute // longer than the test: who is killed is not waited for
 )
 
 // ledger is what has come to players, and was acknowledged.
@@ -96,15 +97,39 @@ func (l *ledger) follow(lines *bufio.Reader) {
 	}
 }
 
-// TestNoItemIsLostWhenANodeIsKilled has bots play on three nodes, two of which have rooms and players. It kills
-// the one with a room in which this process plays: it goes on elsewhere, and all have what they were given,
-// once.
+// byRoom counts what each room has given, leaving out some gems, and players of a node.
+func (l *ledger) byRoom(but map[string]string, without string) map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rooms := make(map[string]int)
+	for gem, player := range l.gems {
+		if _, old := but[gem]; !old && !strings.HasPrefix(player, "bot-"+without+"-") {
+			room, _, _ := strings.Cut(gem, "/")
+			rooms[room]++
+		}
+	}
+	return rooms
+}
+
 func TestNoItemIsLostWhenANodeIsKilled(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	killANode(t, 10, 2)
+}
+
+// TestNoItemIsLostUnderAThousandBots is the same with 1002 bots, which take a step a second. It is tested without the
+// race detector.
+func TestNoItemIsLostUnderAThousandBots(t *testing.T) {
+	t.Parallel()
+	killANode(t, 334, 10)
+}
+
+// killANode has bots play on three nodes, two of which have rooms and players. It kills the one with most rooms: all
+// of them go on elsewhere, and all have what they were given, once.
+func killANode(t *testing.T, bots, pace int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	g, err := start(ctx, config{
-		name: "t", serve: "127.0.0.1:0", dir: t.TempDir(), listen: "127.0.0.1:0", secret: secret, ttl: ttl, bots: bots, away: true,
+		name: "t", serve: "127.0.0.1:0", dir: t.TempDir(), listen: "127.0.0.1:0", secret: secret, ttl: ttl, bots: bots, pace: pace, away: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -115,45 +140,72 @@ func TestNoItemIsLostWhenANodeIsKilled(t *testing.T) {
 		}
 	}()
 	l := &ledger{gems: make(map[string]string), news: make(chan struct{})}
-	nodes := make(map[string]*exec.Cmd)
+	nodes, followed := make(map[string]*exec.Cmd), make(map[string]chan struct{})
 	for _, name := range []string{"a", "b"} {
-		cmd, lines := killtest.Start(t, childNode+"="+name+" "+g.config.join)
-		nodes[name] = cmd
-		go l.follow(lines)
+		cmd, lines := killtest.Start(t, fmt.Sprintf("%s=%s %s %d %d", childNode, name, g.config.join, bots, pace))
+		end := make(chan struct{})
+		nodes[name], followed[name] = cmd, end
+		go func() {
+			defer close(end)
+			l.follow(lines)
+		}()
 	}
-	here := func(gems, but map[string]string, room string) (rooms []string) {
-		for gem, player := range gems {
-			_, old := but[gem]
-			if of, _, _ := strings.Cut(gem, "/"); !old && strings.HasPrefix(player, "bot-t-") && (room == "" || of == room) {
-				rooms = append(rooms, of)
+	// The rooms of a node in which players of others have been given something.
+	rooms := func(node string) (names []string) {
+		for room := range l.byRoom(nil, node) {
+			if owner, _ := g.rooms.Owner(room); owner == node {
+				names = append(names, room)
 			}
 		}
-		return rooms
+		return names
 	}
-	started := l.until(ctx, t, "players of this node are given something", func(gems map[string]string) bool {
-		return len(gems) > 30 && len(here(gems, nil, "")) > 3
+	victim, watched := "", []string(nil)
+	l.until(ctx, t, "the bots play", func(gems map[string]string) bool {
+		if len(gems) < 3*bots {
+			return false
+		}
+		for _, node := range []string{"a", "b"} {
+			if names := rooms(node); len(names) > len(watched) {
+				victim, watched = node, names
+			}
+		}
+		return victim != ""
 	})
-	room := here(started, nil, "")[0]
-	victim, ok := g.rooms.Owner(room)
-	if !ok {
-		t.Fatalf("nobody has %s", room)
-	}
 	killed := time.Now()
 	if err := nodes[victim].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	<-followed[victim] // to the last word
 	_ = nodes[victim].Wait()
 	before := l.until(ctx, t, "", func(map[string]string) bool { return true })
-	l.until(ctx, t, room+" goes on", func(gems map[string]string) bool { return len(here(gems, before, room)) > 0 })
-	t.Logf("%s had %s, which has given the next gem %v after it was killed", victim, room, time.Since(killed))
-	gems := l.until(ctx, t, room+" goes on", func(gems map[string]string) bool { return len(here(gems, before, room)) > 3 })
-	t.Logf("%d gems, %d of them before", len(gems), len(before))
+	went := 0
+	l.until(ctx, t, "the rooms go on", func(map[string]string) bool {
+		after := l.byRoom(before, "")
+		on := 0
+		for _, room := range watched {
+			if after[room] > 0 {
+				on++
+			}
+		}
+		if on > 0 && went == 0 || on > went && on == len(watched) {
+			t.Logf("%d of the %d rooms of %s have given a gem elsewhere %v after it was killed", on, len(watched), victim, time.Since(killed))
+		}
+		went = on
+		return on == len(watched)
+	})
+	gems := l.until(ctx, t, "", func(map[string]string) bool { return true })
+	t.Logf("%d bots: %d gems, %d of them before", 3*bots, len(gems), len(before))
+	g.expectGems(ctx, t, bots, gems)
+}
 
+// expectGems checks that the bots of all nodes have what they were given, and nobody has what another one has.
+func (g *game) expectGems(ctx context.Context, t *testing.T, bots int, gems map[string]string) {
+	t.Helper()
 	owners := make(map[string]string)
 	for _, name := range []string{"a", "b", "t"} {
 		for i := range bots {
 			player := fmt.Sprintf("bot-%s-%d", name, i+1)
-			items, err := actor.AskFor[[]string](ctx, g.players.Ref(player), Items{})
+			items, err := actor.AskFor[[]string](ctx, g.players.Ref(player), Items{}, actor.Within(time.Minute))
 			if err != nil {
 				t.Fatalf("%s: %v", player, err)
 			}

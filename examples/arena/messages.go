@@ -10,7 +10,8 @@ type (
 	// Enter has a player in a room: whoever plays repeats it, and is gone without.
 	Enter struct {
 		Player  string
-		Session actor.Ref[any] // gets a View ten times a second
+		Session actor.Ref[any] // gets a View ten times a second,
+		Every   int            // or each nth one of them
 	}
 	// Exit ends that.
 	Exit struct{ Player string }

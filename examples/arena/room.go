@@ -30,6 +30,7 @@ type room struct {
 	asked   map[string]bool // gems that are being given
 	placed  time.Time
 	ticking bool
+	ticks   int
 }
 
 // RoomState is what a room has recorded.
@@ -43,6 +44,7 @@ type body struct {
 	Body
 	session actor.Ref[any]
 	seen    time.Time
+	every   int // it gets each nth view
 }
 
 // What a room tells itself.
@@ -131,7 +133,7 @@ func (r *room) enter(ctx *actor.Context[any], m Enter) {
 		b = &body{Body: Body{m.Player, random.IntN(width), random.IntN(height)}}
 		r.bodies[m.Player] = b
 	}
-	b.session, b.seen = m.Session, time.Now()
+	b.session, b.every, b.seen = m.Session, max(1, m.Every), time.Now()
 	r.begin(ctx)
 }
 
@@ -172,6 +174,16 @@ func (r *room) tick(ctx *actor.Context[any]) {
 		r.placed = time.Now()
 		r.Record(Placed{Gem{fmt.Sprintf("%s/%d", r.key, r.s.Next), random.IntN(width), random.IntN(height)}})
 	}
+	r.ticks++
+	var due []*body
+	for _, b := range r.bodies {
+		if r.ticks%b.every == 0 {
+			due = append(due, b)
+		}
+	}
+	if len(due) == 0 {
+		return
+	}
 	v := View{Room: r.key, Node: ctx.System().Name()}
 	for _, name := range slices.Sorted(maps.Keys(r.bodies)) {
 		v.Players = append(v.Players, r.bodies[name].Body)
@@ -179,7 +191,7 @@ func (r *room) tick(ctx *actor.Context[any]) {
 	for _, id := range slices.Sorted(maps.Keys(r.s.Gems)) {
 		v.Gems = append(v.Gems, r.s.Gems[id])
 	}
-	for _, b := range r.bodies {
+	for _, b := range due {
 		b.session.Tell(ctx, v)
 	}
 }

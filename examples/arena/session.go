@@ -11,9 +11,6 @@ import (
 // beatTime is how often a session says that it is there, to a room or matchmaker that may be new.
 const beatTime = 2 * time.Second
 
-// botEvery is how many views a bot needs for a step: people are to have a chance.
-const botEvery = 2
-
 // session is an actor for each player who is connected to this node, and for each bot.
 type session struct {
 	game   *game
@@ -21,7 +18,7 @@ type session struct {
 	show   func(Screen) // nil for a bot
 	room   string
 	top    []Score
-	views  int
+	every  int // it gets each nth view: a bot takes a step at each, and people are to have a chance
 }
 
 // Screen is what a player sees.
@@ -69,7 +66,7 @@ func (s *session) Receive(ctx *actor.Context[any], m any) error {
 		}
 	case matched:
 		if s.room = cmp.Or(m.room, s.room); s.room != "" {
-			s.game.rooms.Ref(s.room).Tell(ctx, Enter{s.player, ctx.Self()})
+			s.game.rooms.Ref(s.room).Tell(ctx, Enter{s.player, ctx.Self(), s.every})
 		}
 	case topped:
 		if m.top != nil {
@@ -80,7 +77,7 @@ func (s *session) Receive(ctx *actor.Context[any], m any) error {
 	case View:
 		if s.show != nil {
 			s.show(Screen{m, s.player, s.top})
-		} else if s.views++; s.views%botEvery == 0 {
+		} else {
 			dx, dy := s.toNearest(m)
 			s.step(ctx, dx, dy)
 		}

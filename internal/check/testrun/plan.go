@@ -51,8 +51,9 @@ var unraced = map[string]string{
 // of their own, which takes a tenth to a quarter of the time: they run others once more in another way,
 // which are raced where they run first, or ask a database on one goroutine.
 var unracedTests = map[string][]string{
-	"server":        {"TestServerOnPostgres"},
-	"entity/sqlite": {"TestConformanceWhereverTheTailIs", "TestStoreWithATailAnswersAsOneWithout"},
+	"server":         {"TestServerOnPostgres"},
+	"examples/arena": {"TestNoItemIsLostUnderAThousandBots"},
+	"entity/sqlite":  {"TestConformanceWhereverTheTailIs", "TestStoreWithATailAnswersAsOneWithout"},
 }
 
 // longest are the packages whose tests take longest. They begin first, so that no
