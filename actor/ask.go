@@ -230,6 +230,11 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	return i, nil
 }
 
+// isWaitFor reports whether the handler waits with that call, or for the future outcome of that ask.
+func (i *inquiry) isWaitFor(call interrupter) bool {
+	return i.call != nil && (i.call == call || i.call.request() == call)
+}
+
 func (i *inquiry) isOver() bool { return i.call != nil && i.call.over() }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
@@ -292,7 +297,7 @@ func (c *core) deadlock(target *core, call interrupter) error {
 
 // search follows those who wait for each other.
 type search struct {
-	call  interrupter // the wait that it looks for
+	call  interrupter // the wait that it looks for, or an ask for whose outcome somebody waits
 	steps int
 	names bool    // keep the path
 	path  []*core // from the first who waits to the one who waits with call
@@ -309,11 +314,11 @@ func (s *search) leads(at *core, call interrupter) bool {
 		}
 		i, all := at.waitingFor(call)
 		for _, i := range all {
-			if !i.isOver() && (i.call == s.call || s.leads(i.target(), i.call)) {
+			if !i.isOver() && (i.isWaitFor(s.call) || s.leads(i.target(), i.call)) {
 				return true
 			}
 		}
-		if i.call != nil && i.call == s.call {
+		if i.isWaitFor(s.call) {
 			return true
 		}
 		at, call = i.target(), i.call

@@ -91,6 +91,32 @@ func TestAFutureOfAHandlerEndsWithItsIncarnation(t *testing.T) {
 	})
 }
 
+// As for an ask, it does not matter that the request is passed on to who waits for its answer only later.
+func TestAForwardThatClosesACycleWithAFutureFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		var b actor.Ref[any]
+		a := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(get); ok {
+				return nil
+			}
+			_, err := actor.AskFuture(ctx, b, get{}).Wait(ctx)
+			errs <- err
+			return nil
+		})
+		b = actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], _ any) error {
+			if err := ctx.Sleep(time.Second); err != nil { // until a waits
+				return err
+			}
+			return actor.Forward(ctx, a)
+		})
+		a.Tell(bg, 0)
+		time.Sleep(time.Second)
+		failsAtOnce(t, errs)
+	})
+}
+
 func TestAWaitForAFutureThatClosesACycleFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
