@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Returns makes a struct a request whose answer is an R: embed it, first.
@@ -54,12 +55,13 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOptio
 func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
-	if from, _ := caller(ctx); from.isGated() {
+	o := originOf(ctx)
+	if from, _ := o.caller(); from.isGated() {
 		if err := from.settleGate(ctx); err != nil {
 			return answer, describe(err, to, req)
 		}
 	}
-	a := newCall[R](ctx, sys)
+	a := &call[R]{sys: sys, ctx: o.lasting(ctx)}
 	when, alarmed := sys.askDeadline(a.ctx, limit)
 	a.alarm.when = when
 	if a.ctx.Err() != nil {
@@ -68,14 +70,14 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 	if limit < 0 {
 		return answer, describe(limitError(limit), to, req)
 	}
-	own, asked, err := a.begin(ctx, inquiry{call: a, first: dst.waitedOn()})
+	own, asked, err := a.begin(o, inquiry{call: a, first: dst.waitedOn()})
 	if err != nil {
 		return answer, describe(err, to, req)
 	}
 	if own != nil {
 		defer own.inquired()
 	}
-	if err := sendAsk(ctx, to, req, a, true); err != nil {
+	if err := sendAsk(ctx, o, to, req, a, true); err != nil {
 		a.forget()
 		return answer, describe(err, to, req)
 	}
@@ -88,17 +90,16 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 // begin makes known to others that the caller waits for a, as i says. own is the actor when the
 // caller is its handler, and not merely somebody who was given a context derived from the handler's:
 // the caller must call own.inquired. asked is the request that it handles, if there is one.
-func (a *call[R]) begin(ctx context.Context, i inquiry) (own *core, asked pendingAsk, err error) {
-	from, w := caller(ctx)
+func (a *call[R]) begin(o origin, i inquiry) (own *core, asked pendingAsk, err error) {
+	from, w := o.caller()
 	if err := a.pause.begin(a.sys, from, w); err != nil {
 		return nil, nil, err
 	}
-	t, isOwn := ctx.(turn)
-	if !isOwn {
+	if !o.own {
 		return nil, nil, nil
 	}
 	i.aside = a.pause.parked() && from.setsAside()
-	asked, ok := t.inquire(i)
+	asked, ok := o.turn.inquire(i)
 	if !ok {
 		a.pause.free(a.sys)
 		return nil, nil, causeOf(a.ctx)
@@ -239,31 +240,33 @@ func (i *inquiry) isOver() bool { return i.call != nil && i.call.over() }
 
 // sendAsk puts the request into the target's mailbox; wait says whether it may wait for
 // room there.
-func sendAsk[M any](ctx context.Context, to Ref[M], req any, ask pendingAsk, wait bool) error {
+func sendAsk[M any](ctx context.Context, o origin, to Ref[M], req any, ask pendingAsk, wait bool) error {
 	dst := to.recipient()
 	msg, ok := req.(M)
 	if !ok {
 		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
 	}
-	from, w := caller(ctx)
+	from, w := o.caller()
 	if from.isFenced() {
 		return fmt.Errorf("the asker was killed: %w", ErrStopped)
 	}
 	ask.sentBy(from)
 	v, e := verdictTaken, envelope[M]{msg: msg, with: ask}
-	meant := dst
-	dst, err := intercept(ctx, dst, &e)
-	if err != nil {
-		return err
-	}
 	c := dst.base()
-	if wait && dst != meant && isTurn(ctx) { // it was another one whom the search for cycles began with
-		if err := from.deadlock(dst.waitedOn(), ask); err != nil {
+	if len(c.sys().beforeSend) > 0 {
+		meant, err := dst, error(nil)
+		if dst, err = intercept(ctx, dst, &e); err != nil {
 			return err
+		}
+		if c = dst.base(); wait && dst != meant && o.own { // it was another one whom the search for cycles began with
+			if err := from.deadlock(dst.waitedOn(), ask); err != nil {
+				return err
+			}
 		}
 	}
 	if wait {
-		if v, err = tellWaiting(ctx, dst, e, w, from == c && isTurn(ctx), ask); err != nil {
+		var err error
+		if v, err = tellWaiting(ctx, dst, e, w, from == c && o.own, ask); err != nil {
 			return err
 		}
 	} else {
@@ -353,7 +356,9 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	if cur == nil {
 		return
 	}
-	requireCurrent(req, cur.msg)
+	if msg, ok := req.(M); !ok || !identical(&msg, &cur.msg) {
+		requireCurrent(req, cur.msg)
+	}
 	if ask, ok := cur.with.(*call[R]); ok {
 		if ctx.core.isGated() {
 			ctx.cell().takeAsk()
@@ -383,6 +388,13 @@ func requireCurrent(req, msg any) {
 	if !equal(req, msg) && equal(req, req) { // unlike what has a NaN
 		panic(fmt.Sprintf("actor: Reply: this %s is not the request that is being handled: take a Promise to answer one later", reflect.TypeOf(req)))
 	}
+}
+
+// identical reports whether two values have the same bytes. Then they are equal; if they have not, they
+// may be equal all the same.
+func identical[M any](a, b *M) bool {
+	size := int(unsafe.Sizeof(*a))
+	return unsafe.String((*byte)(unsafe.Pointer(a)), size) == unsafe.String((*byte)(unsafe.Pointer(b)), size)
 }
 
 // equal reports whether a == b, and true when that cannot be told.
@@ -518,19 +530,21 @@ func newCall[R any](ctx context.Context, sys *System) *call[R] {
 
 // lasting returns a context that stays what ctx is now, also when ctx is a handler's, or made of
 // one, and its actor goes on to another message.
-func lasting(ctx context.Context) context.Context {
-	t := turnOf(ctx)
-	if t == nil {
+func lasting(ctx context.Context) context.Context { return originOf(ctx).lasting(ctx) }
+
+// lasting is [lasting] of the context of which o is the origin.
+func (o origin) lasting(ctx context.Context) context.Context {
+	if o.turn == nil {
 		return ctx
 	}
-	at := t.moment()
+	at := o.turn.moment()
 	switch {
-	case isTurn(ctx):
+	case o.own:
 		return at
 	case ctx.Done() == at.Done(): // it ends as the handler's own one does, which will be another one
-		return derived{Context: at, values: ctx, of: t, at: at}
+		return derived{Context: at, values: ctx, of: o.turn, at: at}
 	default:
-		return derived{Context: ctx, values: ctx, of: t, at: at}
+		return derived{Context: ctx, values: ctx, of: o.turn, at: at}
 	}
 }
 

@@ -221,26 +221,38 @@ func (ctx *Context[M]) askLocked() pendingAsk {
 // caller returns the actor whose handler runs with ctx and its worker, nil and nil
 // for a context from outside. A context that was derived of a handler's may be on any
 // goroutine: for that the worker is nil.
-func caller(ctx context.Context) (*core, *worker) {
+func caller(ctx context.Context) (*core, *worker) { return originOf(ctx).caller() }
+
+// origin is the handler whose context another one is or was made of. To find out is a call, so it is
+// passed on where it is needed again.
+type origin struct {
+	turn turn // nil for a context from outside
+	own  bool // the context is the handler's own
+}
+
+func originOf(ctx context.Context) origin {
 	if t, ok := ctx.(turn); ok {
-		return t.running()
+		return origin{t, true}
 	}
-	if t, ok := ctx.Value(turnKey{}).(turn); ok {
-		c, _ := t.running()
-		return c, nil
+	t, _ := ctx.Value(turnKey{}).(turn)
+	return origin{turn: t}
+}
+
+// caller is [caller] of the context.
+func (o origin) caller() (*core, *worker) {
+	if o.turn == nil {
+		return nil, nil
 	}
-	return nil, nil
+	c, w := o.turn.running()
+	if !o.own {
+		w = nil
+	}
+	return c, w
 }
 
 // turnOf returns the handler's context that ctx is or was made of, nil for a context from
 // outside.
-func turnOf(ctx context.Context) turn {
-	if t, ok := ctx.(turn); ok {
-		return t
-	}
-	t, _ := ctx.Value(turnKey{}).(turn)
-	return t
-}
+func turnOf(ctx context.Context) turn { return originOf(ctx).turn }
 
 // whenDone is [context.AfterFunc], but for a context that has ended already: then it calls f now,
 // and not on some goroutine soon; and but for that of an incarnation. REQUIRES: lasting has

@@ -204,8 +204,9 @@ func (c *core) needExt() *extension {
 // peekExt returns c.ext, nil when c has needed none.
 func (c *core) peekExt() *extension {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ext
+	ext := c.ext
+	c.mu.Unlock()
+	return ext
 }
 
 // ends says how c stops and why. Without an extension nobody has said anything else: it

@@ -180,6 +180,7 @@ func TestReplyToAnotherRequestPanics(t *testing.T) {
 			actor.Returns[int]
 			n int
 			x float64
+			s string
 		}
 		var stored *numbered
 		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[numbered], m numbered) error {
@@ -189,6 +190,7 @@ func TestReplyToAnotherRequestPanics(t *testing.T) {
 				return nil
 			}
 			if m.n > 2 {
+				m.s = strings.Clone(m.s) // equal, and not the same
 				actor.Reply(ctx, m, m.n)
 				return nil
 			}
@@ -202,6 +204,9 @@ func TestReplyToAnotherRequestPanics(t *testing.T) {
 		}
 		if n, err := actor.Ask(k.Context(), ref, numbered{n: 3, x: nan()}); n != 3 || err != nil {
 			k.T().Errorf("with NaN in the request: %d, %v", n, err)
+		}
+		if n, err := actor.Ask(k.Context(), ref, numbered{n: 4, s: "four"}); n != 4 || err != nil {
+			k.T().Errorf("with an equal request: %d, %v", n, err)
 		}
 		k.ExpectFailures(1)
 	})

@@ -59,7 +59,7 @@ func AskFuture[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ..
 	f.mu.Unlock()
 	if from, _ := caller(ctx); from.isGated() && !hasLeft(ctx) {
 		askHeld(ctx, from, to, req, a)
-	} else if err := sendAsk(ctx, to, req, a, false); err != nil {
+	} else if err := sendAsk(ctx, originOf(ctx), to, req, a, false); err != nil {
 		a.expire(err, nil)
 	}
 	return f

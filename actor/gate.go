@@ -218,7 +218,7 @@ func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendin
 	later := c.departure(ctx)
 	c.holdOrLeave(func(dropped error) {
 		if dropped == nil {
-			dropped = sendAsk(later, to, req, ask, false)
+			dropped = sendAsk(later, originOf(later), to, req, ask, false)
 		}
 		if dropped != nil {
 			ask.reject(dropped, nil)

@@ -181,6 +181,10 @@ func (s *mailbox[M]) take() bool {
 	return true
 }
 
+// behindBatch reports whether there may be mail behind the batch. REQUIRES: the actor's lock held by
+// the turn.
+func (s *mailbox[M]) behindBatch() bool { return len(s.in) > 0 || s.special != nil || s.over != nil }
+
 // The mark of user code in head. In the window between two marked messages the turn reads
 // nothing that the next turn of a fenced actor writes: so it need not take the mark back.
 const (
@@ -320,7 +324,12 @@ func (s *mailbox[M]) rest() [][]envelope[M] {
 // shrink gives back what an exceptional burst has taken.
 // REQUIRES: the actor's lock held by the turn, the mailbox empty.
 func (s *mailbox[M]) shrink(keep int) {
-	keep = min(keep, bufferLen[M]())
+	if keep = min(keep, bufferLen[M]()); s.over != nil || cap(s.in) > keep || cap(s.batch) > keep {
+		s.shrinkTo(keep)
+	}
+}
+
+func (s *mailbox[M]) shrinkTo(keep int) {
 	s.over = nil
 	if cap(s.in) > keep {
 		s.spare.put(s.in)
@@ -379,13 +388,13 @@ func (c *cell[M]) needIncarnation() *incarnation[M] {
 }
 
 // peekIncarnation returns the same, nil when there is none. REQUIRES: the turn owns c.
-func (c *cell[M]) peekIncarnation() *incarnation[M] {
+func (c *cell[M]) peekIncarnation() (m *incarnation[M]) {
 	c.core.mu.Lock()
-	defer c.core.mu.Unlock()
 	if s := c.mailbox(); s != nil {
-		return s.inc
+		m = s.inc
 	}
-	return nil
+	c.core.mu.Unlock()
+	return m
 }
 
 // message returns the envelope that is being handled, the zero one outside of a message.

@@ -107,17 +107,22 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	if wait == nil {
 		return full(v), nil
 	}
-	from := e.from()
+	return waitWith(ctx, wait, to.waitedOn(), e.from(), ask)
+}
+
+// waitWith waits for room at the actor with that mailbox. It is no part of tellWaiting, whose messages
+// most often need not wait: what it defers is not free.
+func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingAsk) (verdict, error) {
 	if from != nil {
 		defer from.cover(isTurn(ctx)).uncover()
 	}
 	if ask == nil {
 		if isTurn(ctx) {
-			if !from.inquire(inquiry{call: wait, first: to.waitedOn()}) {
+			if !from.inquire(inquiry{call: wait, first: at}) {
 				return gaveUp(wait, noRoom(ctx))
 			}
 			defer from.inquired()
-			if err := from.deadlock(to.waitedOn(), wait); err != nil {
+			if err := from.deadlock(at, wait); err != nil {
 				return gaveUp(wait, err)
 			}
 		}
@@ -125,7 +130,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 	}
 	if isTurn(ctx) && from.waitsAside(false) { // not before the request is in
 		defer from.waitsAside(true)
-		if err := from.deadlock(to.waitedOn(), ask); err != nil {
+		if err := from.deadlock(at, ask); err != nil {
 			return gaveUp(wait, err)
 		}
 	}

@@ -133,7 +133,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 		askHeld(ctx, &c.core, to, req, ask)
 		return
 	}
-	if err := sendAsk(ctx, to, req, ask, false); err != nil {
+	if err := sendAsk(ctx, originOf(ctx), to, req, ask, false); err != nil {
 		ask.reject(err, nil)
 	}
 }
@@ -180,7 +180,7 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			ask.alarm.when = deadline.Sub(sys.clock.base)
 			ask.notify = func() { come.put(i) }
 			open[i] = ask
-			if err := sendAsk(ctx, to, req, ask, false); err != nil {
+			if err := sendAsk(ctx, originOf(ctx), to, req, ask, false); err != nil {
 				ask.reject(err, nil)
 			}
 		}

@@ -162,11 +162,13 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 // why there may be none.
 func mayAdopt(parent Spawner, name string, opts []SpawnOption, messages reflect.Type) (*core, *worker, string, []SpawnOption, error) {
 	p, w := parent.spawner()
-	if ctx, ok := parent.(context.Context); ok && p.isGated() {
-		if err := p.settleGate(ctx); err != nil {
-			return nil, nil, "", nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
+	if p.isGated() {
+		if ctx, ok := parent.(context.Context); ok {
+			if err := p.settleGate(ctx); err != nil {
+				return nil, nil, "", nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
+			}
+			p, w = parent.spawner() // it may have waited
 		}
-		p, w = parent.spawner() // it may have waited
 	}
 	if a, ok := parent.(interface{ activation() (string, SpawnOption) }); ok {
 		var as SpawnOption

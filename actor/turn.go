@@ -234,7 +234,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 			return false
 		}
 	}
-	if again || c.core.phase == running && s != nil && (s.left() || s.take()) {
+	if again || c.core.phase == running && s != nil && (s.left() || s.behindBatch() && s.take()) {
 		c.unmark()
 		c.core.requeue()
 		c.core.mu.Unlock()

@@ -126,7 +126,7 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 			return err
 		}
 	}
-	own, asked, err := a.begin(ctx, i)
+	own, asked, err := a.begin(originOf(ctx), i)
 	if err != nil {
 		return err
 	}
