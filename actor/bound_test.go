@@ -57,11 +57,14 @@ func TestADropCostsTheSameInAMailboxOfAnyBound(t *testing.T) {
 	for name, opts := range droppingMailboxes {
 		t.Run(name, func(t *testing.T) {
 			small, large := full(t, 100, opts), full(t, 20_000, opts)
-			few := fastest(5, func() time.Duration { return small(100) })
-			many := fastest(5, func() time.Duration { return large(100) })
-			if many > 10*few {
-				t.Errorf("100 drops take %v with a bound of 20000, %v with one of 100", many, few)
+			var few, many time.Duration
+			for range 20 { // beside others a run may take any time
+				few = fastest(5, func() time.Duration { return small(100) })
+				if many = fastest(5, func() time.Duration { return large(100) }); many <= 10*few {
+					return
+				}
 			}
+			t.Errorf("100 drops take %v with a bound of 20000, %v with one of 100", many, few)
 		})
 	}
 }
