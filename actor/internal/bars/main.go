@@ -442,43 +442,78 @@ func fullDrop(part int) (figures []figure, err error) {
 	return []figure{{fmt.Sprintf("a Tell into a full mailbox of %d by rank that drops the oldest, the bar is 10 times that of 100", 100_000/part), large, 10 * small, 0}}, nil
 }
 
+// floodMost is how many messages of a flood may wait.
+const floodMost = 4_000_000
+
+// flooding has two goroutines tell something all the time, until end is called.
+func flooding(tell func(), got *atomic.Int64) (end func()) {
+	var stop atomic.Bool
+	var sent atomic.Int64
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for !stop.Load() {
+				for range 1000 {
+					tell()
+				}
+				for sent.Add(1000)-got.Load() > floodMost && !stop.Load() {
+					<-time.After(time.Millisecond)
+				}
+			}
+		})
+	}
+	return func() {
+		stop.Store(true)
+		all.Wait()
+	}
+}
+
 func flood(part int) (figures []figure, err error) {
+	delays := max(3, 500/part)
 	for run := range max(1, 5/part) {
+		var ours []time.Duration
 		err = with(2, func(sys *actor.System) error {
 			var got atomic.Int64
 			target := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
 				got.Add(1)
 				return nil
 			})
-			var stop atomic.Bool
-			var sent atomic.Int64
-			var all sync.WaitGroup
-			for range 2 {
-				all.Go(func() {
-					for !stop.Load() {
-						for range 1000 {
-							target.Tell(bg, 1)
-						}
-						for sent.Add(1000)-got.Load() > 4_000_000 && !stop.Load() {
-							<-time.After(time.Millisecond)
-						}
-					}
-				})
-			}
+			end := flooding(func() { target.Tell(bg, 1) }, &got)
+			defer end()
 			send, handled := quiet(sys)
-			list := beats(max(3, 500/part), 100*time.Millisecond, send, handled)
-			stop.Store(true)
-			all.Wait()
-			figures = append(figures,
-				figure{fmt.Sprintf("run %d, p99", run+1), quantile(list, 0.99), time.Millisecond, 0},
-				figure{fmt.Sprintf("run %d, the longest", run+1), quantile(list, 1), 5 * time.Millisecond, 0})
+			ours = beats(delays, 100*time.Millisecond, send, handled)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
+		control := floodedGoroutine(delays)
+		figures = append(figures,
+			figure{fmt.Sprintf("run %d, p99", run+1), quantile(ours, 0.99), time.Millisecond, quantile(control, 0.99)},
+			figure{fmt.Sprintf("run %d, the longest", run+1), quantile(ours, 1), 5 * time.Millisecond, quantile(control, 1)})
 	}
 	return figures, nil
+}
+
+// floodedGoroutine measures a quiet goroutine beside one that is flooded through a channel.
+func floodedGoroutine(delays int) []time.Duration {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var got atomic.Int64
+	flooded, stop := make(chan int, floodMost+2000), make(chan struct{})
+	var receiver sync.WaitGroup
+	receiver.Go(func() {
+		for range flooded {
+			got.Add(1)
+		}
+	})
+	end := flooding(func() { flooded <- 1 }, &got)
+	send, handled := quietGoroutine(stop)
+	list := beats(delays, 100*time.Millisecond, send, handled)
+	end()
+	close(flooded)
+	receiver.Wait()
+	close(stop)
+	return list
 }
 
 // heap returns how much memory is in use.
