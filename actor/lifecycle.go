@@ -414,6 +414,7 @@ func (c *core) childEnded(child *core) {
 func (c *core) childless() {
 	if c.phase == stopping {
 		if mode, _, _ := c.peekExt().ends(); mode == stopKill {
+			c.impl().endIncarnation() // it has not terminated
 			c.close()
 		} else {
 			c.impl().terminate()
@@ -500,7 +501,10 @@ func (c *core) terminated() {
 
 // endIncarnation gives back what the incarnation held.
 func (c *cell[M]) endIncarnation() {
-	if m := c.peekIncarnation(); m != nil {
+	c.core.mu.Lock()
+	if s := c.mailbox(); s != nil && s.inc != nil {
+		m := s.inc
+		c.core.mu.Unlock()
 		var keep *core
 		if c.core.phase == restarting && c.core.ext.member { // its siblings end, too
 			keep = c.core.parent
@@ -513,8 +517,8 @@ func (c *cell[M]) endIncarnation() {
 		if len(m.recordings) > 0 && c.core.phase != stopping { // they are of the actor
 			c.needIncarnation().recordings = m.recordings
 		}
+		c.core.mu.Lock()
 	}
-	c.core.mu.Lock()
 	var life *lifetime
 	if ext := c.core.ext; ext != nil {
 		if ext.reentry != nil {
@@ -531,7 +535,6 @@ func (c *cell[M]) endIncarnation() {
 
 // close is the end: the name is free, the watchers and the parent are told.
 func (c *core) close() {
-	c.impl().endIncarnation() // a killed actor has not terminated
 	c.disarmPassivation()
 	sys := c.sys()
 	if c.path != nil {
