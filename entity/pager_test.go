@@ -18,8 +18,9 @@ func TestPagesOfLargeEntitiesAreSmall(t *testing.T) {
 		page []Stored
 		next int
 	}{
-		{nil, 128},
-		{[]Stored{small, small}, 512},
+		{nil, 16},
+		{[]Stored{small, small}, 64},
+		{[]Stored{small}, 256},
 		{[]Stored{small}, 1000},
 		{[]Stored{small, large}, 9}, // of 1.8 MB
 		{[]Stored{small}, 9},

@@ -104,7 +104,7 @@ type pager struct {
 	largest    int64
 }
 
-func newPager(most int) pager { return pager{next: 32, most: most} }
+func newPager(most int) pager { return pager{next: 4, most: most} }
 
 func (p *pager) limit() int { return min(p.next, p.most) }
 

@@ -72,6 +72,13 @@ func (a *answer[T]) write(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	a.text = append(a.text, '\n')
+	if rec, ok := w.(*recorder); ok && rec.much != nil && len(a.text) > smallAnswer {
+		leave, err := rec.much(len(a.text))
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	h.Set("Content-Type", mediaJSON)
 	h.Set("Content-Length", strconv.Itoa(len(a.text)))
 	w.WriteHeader(max(a.status, http.StatusOK))

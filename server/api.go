@@ -144,7 +144,7 @@ func (s *Server) serve(o *operation) http.Handler {
 			var leave func()
 			if leave, err = s.makeRoom(rec, admitted, o); err == nil {
 				defer leave()
-				err = o.serve(rec, admitted)
+				err = s.serveMuch(rec, admitted, o)
 			}
 			if err == nil {
 				s.heard(o, admitted)
@@ -182,6 +182,9 @@ func notAllowed(methods []string) http.Handler {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	// much, unless nil, waits until there is room for a large answer of so many bytes. The caller
+	// must call leave once it is written.
+	much func(bytes int) (leave func(), err error)
 }
 
 func (r *recorder) WriteHeader(status int) {

@@ -47,10 +47,7 @@ func (s *Server) makeRoom(w http.ResponseWriter, r *http.Request, o *operation) 
 	if size <= smallBody {
 		return func() {}, nil
 	}
-	from := access.AddressKey(addressOf(r))
-	if s.book.Guarded() {
-		from = "principal " + callerOf(r.Context()).who.Name()
-	}
+	from := s.senderOf(r)
 	stay := s.bodies.Enter(from, size)
 	select {
 	case <-stay.Granted():
@@ -69,6 +66,14 @@ func (s *Server) makeRoom(w http.ResponseWriter, r *http.Request, o *operation) 
 	}
 	stay.Leave()
 	return nil, err
+}
+
+// senderOf returns by whom what a request needs is counted.
+func (s *Server) senderOf(r *http.Request) string {
+	if s.book.Guarded() {
+		return "principal " + callerOf(r.Context()).who.Name()
+	}
+	return access.AddressKey(addressOf(r))
 }
 
 // readBody reads a body of at most limit bytes, and returns it with its media type, which must be

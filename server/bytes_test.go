@@ -91,6 +91,52 @@ func TestBodiesThatDoNotEndAreBoundedTogether(t *testing.T) {
 	eventually(t, "the room to be free", func() bool { return s.bodies.Used() == 0 })
 }
 
+// Pages that nobody reads took tens of megabytes each.
+func TestLargeAnswersAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	const entities, room = 8, 20 << 20 // as many times 0.9 MB are more than the kernel takes for a connection
+	s.answers, s.making = intake.New(room), intake.New(8)
+	document := make(map[string]string)
+	for i := range 15 {
+		document[fmt.Sprint("k", i)] = strings.Repeat("x", 60_000)
+	}
+	body, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range entities {
+		if _, err := s.runtime.Edit(t.Context(), fmt.Sprint("large-", i), entity.Edits{Patches: []entity.Patch{{Section: entity.Attributes, Body: body}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var conns []net.Conn
+	for range 20 {
+		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if err := nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprint(nc, "GET /v1/entities?limit=1000&fields=attributes HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, nc)
+	}
+	eventually(t, "one answer to be written, and four to wait", func() bool { return s.answers.Used() > room/4 && s.making.Used() == 4 })
+	if used := s.answers.Used(); used > room/2 {
+		t.Errorf("%d bytes are being written, want at most %d", used, room/2)
+	}
+	s.document("/v1/entities/large-1") // is not large enough to wait
+	for _, nc := range conns {
+		_ = nc.Close()
+	}
+	eventually(t, "all of them to end", func() bool { return s.answers.Used() == 0 && s.making.Used() == 0 })
+	s.document("/v1/entities?limit=1000&fields=attributes")
+}
+
 // Four such sessions and 1 100 messages of 1 MB made 7 GB of memory. In the long form
 // this is what happens here, with the limits that a server has; in the short form both
 // are smaller.

@@ -25,15 +25,15 @@ type entityAPI struct {
 
 func (a *entityAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/entities", "listEntities", "List entities in the order of their ids.", a.list, needs(seesSome), fails(422)),
+		op("GET", "/v1/entities", "listEntities", "List entities in the order of their ids.", a.list, needs(seesSome), answersMuch, fails(422)),
 		op("POST", "/v1/entities", "postEntity", "Create an entity.", a.create, needs(writesSome), answers(201), fails(409, 422)),
 		op("GET", "/v1/entities/{id}", "getEntity", "Read one entity, from its actor.", a.get, needs(seesEntity), fails(404)),
 		op("PUT", "/v1/entities/{id}", "putEntity", "Replace an entity except its telemetry; relations only if they are given.", a.put, needs(writesEntity), answers(200, 201), fails(404, 409, 422, 428)),
 		op("PATCH", "/v1/entities/{id}", "patchEntity", "Merge into the type and the sections of an entity.", a.patch, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaMergePatch, entityPatch{}}), answers(200, 201), fails(404, 409, 422)),
 		op("DELETE", "/v1/entities/{id}", "deleteEntity", "Delete an entity with its relations and its history.", a.remove, needs(writesEntity), fails(404)),
-		op("POST", "/v1/entities/{id}/traverse", "traverse", "Find the entities that can be reached from an entity, nearest first.", a.traverse, needs(seesEntity), asks, fails(404, 422)),
-		op("POST", "/v1/search", "postSearch", "Find entities by a filter that is too long for a URL, or count them.", a.search, needs(seesSome), asks, fails(422)),
+		op("POST", "/v1/entities/{id}/traverse", "traverse", "Find the entities that can be reached from an entity, nearest first.", a.traverse, needs(seesEntity), answersMuch, asks, fails(404, 422)),
+		op("POST", "/v1/search", "postSearch", "Find entities by a filter that is too long for a URL, or count them.", a.search, needs(seesSome), answersMuch, asks, fails(422)),
 	}
 }
 

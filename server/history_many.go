@@ -37,7 +37,7 @@ type manyHistoryAPI struct {
 
 func (a *manyHistoryAPI) operations() []operation {
 	return []operation{
-		op("POST", "/v1/history", "postHistory", "Read the history of several entities, grouped and combined.", a.post, needs(seesSome), asks, fails(404, 422)),
+		op("POST", "/v1/history", "postHistory", "Read the history of several entities, grouped and combined.", a.post, needs(seesSome), answersMuch, asks, fails(404, 422)),
 	}
 }
 

@@ -22,6 +22,7 @@ type operation struct {
 	limit           int64        // of the body, in bytes
 	timeout         time.Duration
 	slow            bool // takes as long as there is data: not measured, no write deadline
+	much            bool // its answers may have megabytes
 	waits           bool // for an event, unless the caller is revoked
 	failed          func(r *http.Request, err error)
 	handle          func(w http.ResponseWriter, r *http.Request, in reflect.Value) error
@@ -65,6 +66,9 @@ func asks(o *operation) { o.timeout = answerTimeout }
 
 // takesLong is for operations that take as long as there is data.
 func takesLong(o *operation) { o.timeout, o.slow = 0, true }
+
+// answersMuch is for operations whose answers may have megabytes.
+func answersMuch(o *operation) { o.much = true }
 
 // awaits is for operations that wait for an event.
 func awaits(o *operation) { o.waits = true }

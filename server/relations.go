@@ -22,7 +22,7 @@ type relationAPI struct {
 
 func (a *relationAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/entities/{id}/relations", "listRelations", "List the relations of an entity, those from it first.", a.list, needs(seesEntity), fails(404)),
+		op("GET", "/v1/entities/{id}/relations", "listRelations", "List the relations of an entity, those from it first.", a.list, needs(seesEntity), answersMuch, fails(404)),
 		op("GET", "/v1/entities/{id}/relations/{type}/{to}", "getRelation", "Read one relation.", a.get, needs(seesEntity), fails(404)),
 		op("PUT", "/v1/entities/{id}/relations/{type}/{to}", "putRelation", "Create a relation, or replace its properties.", a.put, needs(writesEntity),
 			accepts(maxBodyBytes, content{mediaJSON, documentJSON{}}), answers(200, 201), fails(404, 409, 422)),

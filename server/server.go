@@ -80,6 +80,8 @@ type Server struct {
 	broker       *mqtt.Broker
 	metrics      *metrics
 	bodies       *intake.Room // for those of requests
+	making       *intake.Room // for large answers while they are made
+	answers      *intake.Room // for large answers while they are written
 	http         *http.Server
 	httpLn       net.Listener
 	mqttLn       net.Listener
@@ -110,7 +112,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 
 // open is like New, with the caller's store.
 func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections), bodies: intake.New(maxBodies)}
+	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections), bodies: intake.New(maxBodies), making: intake.New(maxMaking), answers: intake.New(maxAnswers)}
 	s.shutdown = sync.OnceValue(func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
 		defer cancel()

@@ -27,7 +27,7 @@ func (a *telemetryAPI) operations() []operation {
 	return []operation{
 		op("POST", "/v1/entities/{id}/telemetry", "postTelemetry", "Ingest readings. Responds once they are durable.", a.post, needs(reportsEntity),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, telemetryBody{}}), fails(422), onError(a.refused)),
-		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, needs(seesEntity), fails(404, 422)),
+		op("GET", "/v1/entities/{id}/telemetry/{key}", "getTelemetry", "Read the history of a key: its values, aggregates by steps of time, or points for a chart.", a.get, needs(seesEntity), answersMuch, fails(404, 422)),
 		op("GET", "/v1/entities/{id}/telemetry/{key}/explain", "explainValue", "Read where a value comes from: a device, or a version of a mapping.", a.explain, needs(seesEntity), fails(404)),
 	}
 }

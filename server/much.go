@@ -1,0 +1,64 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/intake"
+)
+
+// A page has some megabytes while it is made, and as many until its reader has taken it, which may be
+// long. Both are bounded for all requests together: a request waits until it may make its answer, and,
+// if that is large, until it may write it, in the place that it has among those that are made.
+const (
+	// maxMaking bounds the answers that are made at the same time.
+	maxMaking = 16
+	// maxAnswers bounds the bytes of large answers that are being written.
+	maxAnswers = 128 << 20
+	// smallAnswer is the size up to which an answer needs no room.
+	smallAnswer = 64 << 10
+)
+
+// serveMuch serves an operation, within these bounds if it is for large answers.
+func (s *Server) serveMuch(rec *recorder, r *http.Request, o *operation) error {
+	if !o.much {
+		return o.serve(rec, r)
+	}
+	from := s.senderOf(r)
+	making := s.making.Enter(from, 1)
+	defer making.Leave()
+	if err := granted(r, making, from); err != nil {
+		return err
+	}
+	rec.much = func(bytes int) (leave func(), err error) {
+		stay := s.answers.Enter(from, int64(bytes))
+		if err := granted(r, stay, from); err != nil {
+			stay.Leave()
+			return nil, err
+		}
+		making.Leave()
+		return stay.Leave, nil
+	}
+	return o.serve(rec, r)
+}
+
+// granted waits until a request has its room.
+func granted(r *http.Request, stay *intake.Stay, from string) error {
+	select {
+	case <-stay.Granted():
+		return nil
+	default:
+	}
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
+	select {
+	case <-stay.Granted():
+		return nil
+	case <-r.Context().Done():
+		return r.Context().Err()
+	case <-timeout.C:
+		return fmt.Errorf("%w: too many large answers are on their way to %s", entity.ErrBusy, from)
+	}
+}
