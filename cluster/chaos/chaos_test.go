@@ -30,7 +30,7 @@ import (
 const (
 	observer = "node-t" // the test's own process
 	engine   = "engine" // in the lines
-	askers   = 4
+	askers   = 12
 	patience = 3 * time.Minute // for what takes seconds
 )
 
