@@ -31,6 +31,7 @@ type benchOptions struct {
 	duration                        time.Duration
 
 	shape, data string
+	store       string
 	recording   string
 	entitiesSet bool // --entities was given
 }
@@ -57,7 +58,8 @@ on disk per value.`,
 		Example: `  greenroom serve --data /tmp/bench &
   greenroom bench --connections 50 --duration 10s
   greenroom bench --shape meters,modify
-  greenroom bench --shape million --entities 200000`,
+  greenroom bench --shape million --entities 200000
+  greenroom bench --shape stores --store 'postgres://greenroom@db.example.org/plant'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.entitiesSet = cmd.Flags().Changed("entities")
 			if err := o.check(); err != nil {
@@ -77,6 +79,7 @@ on disk per value.`,
 	f.Int64Var(&o.messages, "messages", benchMaxMessages, "stop after this many messages")
 	f.StringVar(&o.shape, "shape", "", "start a server and apply this load: all, or a comma-separated list of the names above")
 	f.StringVar(&o.data, "data", ".", "directory on the disk to measure, for --shape")
+	f.StringVar(&o.store, "store", "", "database, postgres://user@host/database, in which --shape stores keeps the readings instead of a directory")
 	f.StringVar(&o.recording, "recording", defaultRecording, "CSV file with readings on which other stores are compared, for --shape stores and history")
 	f.Float64Var(&o.rate, "rate", 0, "messages per second in total; 0 means as many as possible")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "stop after this time")
@@ -104,6 +107,9 @@ func (o *benchOptions) check() error {
 	)
 	if err == nil && (o.duration <= 0 || o.duration > benchMaxDuration) {
 		err = usagef("--duration must be longer than 0 and at most %v, not %v", benchMaxDuration, o.duration)
+	}
+	if err == nil && o.store != "" && o.shape != "stores" {
+		err = usagef("--store needs --shape stores, which compares a database with other stores, not --shape %q", o.shape)
 	}
 	if err == nil && o.rate < 0 {
 		err = usagef("--rate must be 0 or more, not %v", o.rate)

@@ -128,6 +128,7 @@ func TestBenchRunsOnServersOfItsOwn(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	command(t, 2, "bench", "--shape", "round")
+	command(t, 2, "bench", "--shape", "meters", "--store", "postgres://h/d")
 	command(t, 2, "verify", "--rounds", "0")
 	command(t, 2, "verify", "--store", dir)
 	command(t, 2, "verify", "--store", "postgres://h/d", "--data", dir)

@@ -21,7 +21,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server"
 )
@@ -98,13 +97,15 @@ func runStores(ctx context.Context, s *suite) (err error) {
 			err = errors.Join(err, place.remove())
 		}
 	}()
-	for _, start := range []func(context.Context, string) (tsStore, error){startOurs, startInflux, startVictoria} {
-		place, err := newScratch(cmp.Or(s.options.data, "."), "", "bench")
+	database := s.options.store // of ours alone
+	for _, start := range []func(context.Context, scratch) (tsStore, error){startOurs, startInflux, startVictoria} {
+		place, err := newScratch(cmp.Or(s.options.data, "."), database, "bench")
 		if err != nil {
 			return err
 		}
+		database = ""
 		places = append(places, place)
-		st, err := start(ctx, place.dir)
+		st, err := start(ctx, place)
 		if missing := (*exec.Error)(nil); errors.As(err, &missing) {
 			fmt.Fprintf(s.stdout, "  %s is not installed, and is not compared\n", missing.Name)
 			continue
@@ -295,18 +296,25 @@ func printComparison(out io.Writer, stores []tsStore, lines []comparison) error 
 // ours is the store of this program.
 type ours struct {
 	*child
-	gone bool
+	place scratch
+	gone  bool
 }
 
-func startOurs(ctx context.Context, dir string) (tsStore, error) {
-	c, err := startChild(ctx, scratch{dir: dir, args: []string{"--data", dir}}, "--seal-after", "1s", "--change-log-age", "1s")
+func startOurs(ctx context.Context, place scratch) (tsStore, error) {
+	c, err := startChild(ctx, place, "--seal-after", "1s", "--change-log-age", "1s")
 	if err != nil {
 		return nil, err
 	}
-	return &ours{child: c}, nil
+	return &ours{child: c, place: place}, nil
 }
 
-func (o *ours) name() string    { return "greenroom" }
+func (o *ours) name() string {
+	if o.place.dir == "" {
+		return "greenroom on PostgreSQL"
+	}
+	return "greenroom"
+}
+
 func (o *ours) durable() string { return "is synced" }
 func (o *ours) address() string { return o.http }
 
@@ -348,7 +356,7 @@ func (o *ours) rest(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	for began := time.Now(); ; { // an hour later, with the age that is usual
-		u, err := sqlite.ReadUsage(ctx, o.dir)
+		u, err := server.ReadUsage(ctx, o.place.store)
 		if err != nil {
 			return 0, err
 		}
@@ -363,10 +371,11 @@ func (o *ours) rest(ctx context.Context) (int64, error) {
 		}
 	}
 	o.kill()
-	if _, _, err := server.Compact(ctx, o.dir, slog.New(slog.DiscardHandler)); err != nil {
-		return 0, err
+	_, after, err := server.Compact(ctx, o.place.store, slog.New(slog.DiscardHandler))
+	if err != nil || o.place.dir == "" {
+		return after.File, err // of the schema: its tables and indexes
 	}
-	return diskUsed(o.dir)
+	return diskUsed(o.place.dir)
 }
 
 func (o *ours) kill() {
@@ -479,7 +488,8 @@ func lines(batch []reading) string {
 // influx is InfluxDB 1.
 type influx struct{ *foreign }
 
-func startInflux(ctx context.Context, dir string) (tsStore, error) {
+func startInflux(ctx context.Context, place scratch) (tsStore, error) {
+	dir := place.dir
 	rpc, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -541,7 +551,8 @@ func (i *influx) rest(ctx context.Context) (int64, error) { return i.endStill(ct
 // victoria is VictoriaMetrics.
 type victoria struct{ *foreign }
 
-func startVictoria(ctx context.Context, dir string) (tsStore, error) {
+func startVictoria(ctx context.Context, place scratch) (tsStore, error) {
+	dir := place.dir
 	f, err := startForeign(ctx, "victoria-metrics", dir, "/health", func(f *foreign) {
 		f.cmd.Args = append(f.cmd.Args, "-storageDataPath="+filepath.Join(dir, "data"), "-httpListenAddr="+f.addr, "-retentionPeriod=100y",
 			"-search.disableCache", "-search.latencyOffset=0s", "-search.maxPointsPerTimeseries=1000000")
