@@ -148,25 +148,25 @@ func (r *Retainer) do(ctx context.Context, k *Series, task series.Task) error {
 // rolledUp returns the rows that a task makes of values, or of the rows of a shorter
 // step, in the order of time.
 func (r *Retainer) rolledUp(ctx context.Context, k *Series, task series.Task) iter.Seq2[series.Row, error] {
+	if task.Source == 0 {
+		return r.valuesRolledUp(ctx, k, task)
+	}
 	return func(yield func(series.Row, error) bool) {
-		row := series.Row{}
-		step := int64(task.Step)
-		open := func(ts int64) bool { // makes row the one that ts falls into
-			if row.Summary != nil && ts < row.End {
-				return true
+		var row series.Row
+		for part, err := range r.store.rows(ctx, k, task.Source, task.Range) {
+			if err == nil && (row.Summary == nil || part.Start >= row.End) {
+				if row.Summary != nil && row.Summary.Count > 0 && !yield(row, nil) {
+					return
+				}
+				row = newRow(task, part.Start)
 			}
-			if row.Summary != nil && row.Summary.Count > 0 && !yield(row, nil) {
-				return false
+			if err == nil {
+				err = row.Summary.Append(part.Summary)
 			}
-			start := ts - ts%step
-			row = series.Row{Start: start, End: start + step, Summary: series.NewSummary(task.Percentiles)}
-			return true
-		}
-		if err := r.addTo(ctx, k, task, &row, open); err != nil {
-			if !errors.Is(err, errStopped) {
+			if err != nil {
 				yield(series.Row{}, err)
+				return
 			}
-			return
 		}
 		if row.Summary != nil && row.Summary.Count > 0 {
 			yield(row, nil)
@@ -174,46 +174,64 @@ func (r *Retainer) rolledUp(ctx context.Context, k *Series, task series.Task) it
 	}
 }
 
-// errStopped ends a sequence whose reader has stopped.
-var errStopped = errors.New("the reader has stopped")
+// newRow returns the row of a task that a time falls into, without a value.
+func newRow(task series.Task, ts int64) series.Row {
+	start := ts - ts%int64(task.Step)
+	return series.Row{Start: start, End: start + int64(task.Step), Summary: series.NewSummary(task.Percentiles)}
+}
 
-// addTo adds the values or rows that a task rolls up to the rows that open begins.
-func (r *Retainer) addTo(ctx context.Context, k *Series, task series.Task, row *series.Row, open func(ts int64) bool) error {
-	if task.Source != 0 {
-		for part, err := range r.store.rows(ctx, k, task.Source, task.Range) {
+// valuesRolledUp is rolledUp for values. Nothing can be written while they are read, so it reads what
+// makes some rows.
+func (r *Retainer) valuesRolledUp(ctx context.Context, k *Series, task series.Task) iter.Seq2[series.Row, error] {
+	return func(yield func(series.Row, error) bool) {
+		for from := task.From; from < task.To; {
+			rows, end, err := r.rollUp(ctx, k, task, from)
 			if err != nil {
-				return err
+				yield(series.Row{}, err)
+				return
 			}
-			if !open(part.Start) {
-				return errStopped
+			for _, row := range rows {
+				if row.Summary.Count > 0 && !yield(row, nil) {
+					return
+				}
 			}
-			if err := row.Summary.Append(part.Summary); err != nil {
+			from = end
+		}
+	}
+}
+
+// errEnough ends a scan of the history.
+var errEnough = errors.New("there are enough rows")
+
+// rollUp makes rows of the values from a time on, at most rowsAtOnce, and returns where it ended.
+func (r *Retainer) rollUp(ctx context.Context, k *Series, task series.Task, from int64) (rows []series.Row, end int64, err error) {
+	q := entity.HistoryQuery{ID: k.Entity, Key: k.Key, From: from, To: task.To}
+	err = r.rt.ScanHistory(ctx, q, func(c *entity.Chunk) error {
+		columns, err := c.Columns()
+		if err != nil {
+			return err
+		}
+		left := series.Numbers{TS: columns.TS, Bits: columns.Bits, Kind: columns.Kind, Kinds: columns.Kinds}
+		for len(left.TS) > 0 {
+			if n := len(rows); n == 0 || left.TS[0] >= rows[n-1].End {
+				if n == rowsAtOnce {
+					return errEnough
+				}
+				rows = append(rows, newRow(task, left.TS[0]))
+			}
+			row := &rows[len(rows)-1]
+			var some series.Numbers
+			some, left = left.Cut(row.End)
+			if err := row.Summary.AddNumbers(some); err != nil {
 				return err
 			}
 		}
 		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return rows, rows[rowsAtOnce-1].End, nil
 	}
-	q := entity.HistoryQuery{ID: k.Entity, Key: k.Key, From: task.From, To: task.To, Limit: historyPage}
-	for {
-		page, next, err := r.rt.History(ctx, q)
-		if err != nil {
-			return ignoreMissing(err) // deleted since
-		}
-		for _, p := range page {
-			if !p.Value.IsNumber() {
-				continue
-			}
-			if !open(p.TS) {
-				return errStopped
-			}
-			if err := row.Summary.Add(series.Point{TS: p.TS, Value: p.Value}); err != nil {
-				return err
-			}
-		}
-		if q.Cursor = next; next == "" {
-			return nil
-		}
-	}
+	return rows, task.To, err
 }
 
 // ancestry finds out what types extend, nearest first. It remembers the answers.

@@ -20,8 +20,8 @@ const (
 	maxBadSeries = 20
 	// maxCached bounds the series whose state is kept in memory between two rounds.
 	maxCached = 100_000
-	// historyPage is how many values are read from the history at once.
-	historyPage = 20_000
+	// rowsAtOnce is how many rows are made of values at once. One with percentiles has up to 64 KiB.
+	rowsAtOnce = 64
 )
 
 // Retainer keeps the rules and applies them in the background, round after round: it

@@ -45,15 +45,52 @@ func (a *Aggregator) AddNumbers(n Numbers) error {
 			end = min(end, a.query.To)
 		}
 		j := i + before(n.TS[i:], end)
-		if n.Kinds == nil {
-			a.summary.addRun(n.TS[i:j], n.Bits[i:j], n.Kind)
-		} else {
-			a.summary.addMixed(n.TS[i:j], n.Bits[i:j], n.Kinds[i:j])
-		}
+		a.summary.addColumns(n.slice(i, j))
 		a.newest = a.summary.Last.TS
 		i = j
 	}
 	return nil
+}
+
+// Cut returns the values before a time, and the others. They share the memory of n.
+func (n Numbers) Cut(end int64) (first, rest Numbers) {
+	i := sort.Search(len(n.TS), func(i int) bool { return n.TS[i] >= end })
+	return n.slice(0, i), n.slice(i, len(n.TS))
+}
+
+func (n *Numbers) slice(i, j int) Numbers {
+	s := Numbers{TS: n.TS[i:j], Bits: n.Bits[i:j], Kind: n.Kind}
+	if n.Kinds != nil {
+		s.Kinds = n.Kinds[i:j]
+	}
+	return s
+}
+
+// AddNumbers is Add for each of the numbers, at a fraction of the cost. It keeps nothing of n.
+func (s *Summary) AddNumbers(n Numbers) error {
+	i := 0
+	for i < len(n.TS) && !n.isNumber(i) {
+		i++
+	}
+	if i == len(n.TS) {
+		return nil
+	}
+	if s.Count > 0 {
+		if err := checkOrder(s.Last.TS, n.TS[i]); err != nil {
+			return err
+		}
+	}
+	s.addColumns(n.slice(i, len(n.TS)))
+	return nil
+}
+
+// addColumns adds numbers behind the last one. REQUIRES: the first value is a number.
+func (s *Summary) addColumns(n Numbers) {
+	if n.Kinds == nil {
+		s.addRun(n.TS, n.Bits, n.Kind)
+	} else {
+		s.addMixed(n.TS, n.Bits, n.Kinds)
+	}
 }
 
 func (n *Numbers) kind(i int) value.Kind {

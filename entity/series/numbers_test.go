@@ -119,6 +119,39 @@ func summaryOf(t *testing.T, n *Numbers) *Summary {
 	return stored
 }
 
+// TestASummaryOfColumnsIsThatOfPoints compares all that a row of a rollup keeps.
+func TestASummaryOfColumnsIsThatOfPoints(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		columns, points := someNumbers(rnd, 1+rnd.IntN(200))
+		want, got := NewSummary(true), NewSummary(true)
+		for _, p := range points {
+			if err := want.Add(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for left := columns; len(left.TS) > 0; {
+			var some Numbers
+			some, left = left.Cut(left.TS[0] + 1 + rnd.Int64N(9000))
+			if err := got.AddNumbers(some); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wanted, err := want.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := got.MarshalBinary(); err != nil || string(data) != string(wanted) {
+			t.Fatalf("seed %d: %v\n got %x\nwant %x", seed, err, data, wanted)
+		}
+		if len(points) > 0 && points[0].TS < got.Last.TS {
+			if err := got.AddNumbers(columns); !errors.Is(err, ErrOrder) {
+				t.Errorf("seed %d: numbers from before the last: %v, want ErrOrder", seed, err)
+			}
+		}
+	}
+}
+
 func TestColumnsMustBeInTheOrderOfTime(t *testing.T) {
 	q := Query{Funcs: []Func{Count}}
 	a, err := NewAggregator(q, func(Bucket) error { return nil })
