@@ -366,7 +366,7 @@ func (s *limited) history() {
 }
 
 func (s *limited) page() {
-	entities := 8
+	entities := 12
 	if s.long {
 		entities = 300
 	}
@@ -389,7 +389,7 @@ func (s *limited) page() {
 			Entities []struct{ ID string }
 			Next     string
 		}
-		path := "/v1/entities?limit=1000&q=" + filter + "&cursor=" + url.QueryEscape(cursor)
+		path := "/v1/entities?limit=1000&fields=attributes&q=" + filter + "&cursor=" + url.QueryEscape(cursor)
 		getJSON(s.t, s.http, path, &page)
 		seen += len(page.Entities)
 		if len(page.Entities) > 10 { // 3.6 MB each
