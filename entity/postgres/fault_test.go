@@ -317,14 +317,13 @@ func (f *flood) send(ctx context.Context, i int) {
 // progress returns when so many more readings have been acknowledged.
 func (f *flood) progress(n int64) {
 	f.t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
 	goal := f.acked.Load() + n
-	for began := time.Now(); f.acked.Load() < goal; <-tick.C {
-		if time.Since(began) > patience {
-			f.t.Fatalf("%d readings were acknowledged, want %d; the store says %q", f.acked.Load(), goal, f.rt.Stats().StoreError)
+	eventually(f.t, func() string {
+		if acked := f.acked.Load(); acked < goal {
+			return fmt.Sprintf("%d readings were acknowledged, want %d; the store says %q", acked, goal, f.rt.Stats().StoreError)
 		}
-	}
+		return ""
+	})
 }
 
 // check checks that the store has what was sent, once.

@@ -68,3 +68,20 @@ func hangUp(t testing.TB, conn *pgx.Conn, s *Store) {
 		t.Fatal("the connection is still there")
 	}
 }
+
+// eventually waits until missing returns "", for what a server or a goroutine of the store does in its own
+// time, and fails the test with what it returns after patience.
+func eventually(t *testing.T, missing func() string) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
+		text := missing()
+		if text == "" {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatal(text)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
 	"github.com/greenroom-go/greenroom/entity/internal/sealed"
+	"github.com/greenroom-go/greenroom/entity/storetest"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
@@ -80,18 +81,14 @@ func TestSealedValuesTakeATenthOfTheRoom(t *testing.T) {
 		return count(t, s, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relnamespace = 'greenroom'::regnamespace AND relkind = 'r' AND relname ~ 'telemetry|block|stamp'")
 	}
 	before, rows := points(t, s, "a", "t"), size()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); ; <-tick.C { // while the server's own maintenance sees the rows they stay
+	eventually(t, func() string { // while the server's own maintenance sees the rows they stay
 		compact(t, s)
 		after := size()
 		if after < rows/3 { // beside the blocks, the pages that empty tables have
-			break
+			return ""
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("%d bytes on disk, and %d before", after, rows)
-		}
-	}
+		return fmt.Sprintf("%d bytes on disk, and %d before", after, rows)
+	})
 	u, err := s.Usage(t.Context())
 	if err != nil || u.Values != 2*n || u.Sealed != 2*n || u.Blocks != 4 || u.SealedBytes > 2*2*n || u.File == 0 || u.Log == 0 {
 		t.Errorf("%+v, %v", u, err)
@@ -169,27 +166,19 @@ func TestRowsOfFormerVersionsAreSealedInTheBackground(t *testing.T) {
 	closeStore(t, s)
 	s = open(t, url, Options{SealAfter: time.Millisecond, PartitionWidth: day})
 	defer closeStore(t, s)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); ; <-tick.C {
-		left := count(t, s, "SELECT count(*) FROM telemetry")
-		if left == 0 {
-			break
+	unsealed := func() string {
+		if left := count(t, s, "SELECT count(*) FROM telemetry"); left > 0 {
+			return fmt.Sprintf("%d rows are left", left)
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("%d rows are left", left)
-		}
+		return ""
 	}
+	eventually(t, unsealed)
 	if got := times(t, s, "a", "t"); !slices.Equal(got, all) {
 		t.Errorf("%d times, which are not the %d that there were", len(got), len(all))
 	}
 	// The readings that come now are sealed when nothing comes for them any more.
 	commit(t, s, atTimes(uint64(len(all))+1, now, now+1))
-	for began := time.Now(); count(t, s, "SELECT count(*) FROM telemetry") > 0; <-tick.C {
-		if time.Since(began) > patience {
-			t.Fatal("the new rows are left")
-		}
-	}
+	eventually(t, unsealed)
 }
 
 // TestCommitsAndReadersMeetTheSealer corrects values while they are sealed, by COPY and by merging, and
@@ -287,21 +276,9 @@ func TestADamagedBlockIsNamedAndTheRestIsThere(t *testing.T) {
 		Scan(&from, &to); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.History(t.Context(), "a", "u", entity.Place{}, entity.Place{TS: entity.MaxTS}, 10, false)
-	scanned := s.Scan(t.Context(), "a", "u", 0, entity.MaxTS, func(*entity.Chunk) error { return nil })
-	for _, err := range []error{err, scanned, s.Check(t.Context())} {
-		if !sealed.Unreadable(err) {
-			t.Fatalf("%v, want the error of a block", err)
-		}
-		for _, part := range []string{`"a"`, `"u"`, fmt.Sprintf("from %d to %d", from, to)} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("the error does not say %s: %v", part, err)
-			}
-		}
-	}
-	rest, err := s.History(t.Context(), "a", "u", entity.Place{TS: to + 1}, entity.Place{TS: entity.MaxTS}, math.MaxInt32, false)
-	if err != nil || len(rest) == 0 || rest[0] != all[len(all)-len(rest)] {
-		t.Errorf("the rest has %d points, %v", len(rest), err)
+	storetest.CheckDamagedBlock(t, s, "a", "u", from, to, all)
+	if err := s.Scan(t.Context(), "a", "u", 0, entity.MaxTS, func(*entity.Chunk) error { return nil }); !sealed.Unreadable(err) {
+		t.Errorf("scanned: %v, want the error of a block", err)
 	}
 	// A late value in its range stays a row, and the others are sealed.
 	add(t, s, from+1, value.Int(1))
@@ -335,19 +312,15 @@ func TestDeletedEntitiesLeaveNoBlocks(t *testing.T) {
 		First: s.Info().LastChange + 1, Committed: 2, Entities: []entity.BatchEntity{{ID: "a", Edited: true, Revision: 1, Deleted: true}},
 		Records: []entity.Record{{Reading: entity.Reading{TS: 1}, Edit: &entity.Edit{Revision: 1, Deleted: true}}},
 	})
-	add(t, s, 7, value.Int(1)) // another one of the same name
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); ; <-tick.C { // in the background
+	add(t, s, 7, value.Int(1))    // another one of the same name
+	eventually(t, func() string { // in the background
 		compact(t, s)
 		left := count(t, s, "SELECT (SELECT count(*) FROM doomed) + (SELECT count(*) FROM stamp) + (SELECT count(*) FROM block) + (SELECT count(*) FROM telemetry)")
 		if left == 1 {
-			break
+			return ""
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("%d rows and blocks are left", left)
-		}
-	}
+		return fmt.Sprintf("%d rows and blocks are left", left)
+	})
 	if got := points(t, s, "a", "u"); len(got) != 1 {
 		t.Errorf("the new entity has %d points", len(got))
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -214,20 +215,20 @@ func TestPartitionThatTrimHasEmptiedIsDropped(t *testing.T) {
 	if n, err := s.Trim(t.Context(), "a", "t", kept, 10); n != 2 || err != nil {
 		t.Fatalf("%d trimmed, %v", n, err)
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); ; <-tick.C { // while the server's own maintenance sees the rows it stays
+	eventually(t, func() string { // while the server's own maintenance sees the rows it stays
 		if err := s.expire(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
 		after := len(s.spans.all())
-		if after == before-1 {
-			break
-		}
-		if after != before || time.Since(began) > patience {
+		switch after {
+		case before:
+			return fmt.Sprintf("still %d partitions", after)
+		case before - 1:
+		default:
 			t.Fatalf("%d partitions, were %d", after, before)
 		}
-	}
+		return ""
+	})
 	if got := times(t, s, "a", "t"); !slices.Equal(got, []int64{kept}) {
 		t.Errorf("the times are %v", got)
 	}

@@ -133,15 +133,12 @@ func TestOldChangesAreDroppedFromTheLog(t *testing.T) {
 	for i := uint64(commits + 1); i <= commits+10; i++ {
 		commit(t, s, batch(i, int64(i), 10))
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for s.Info().FirstChange < commits+10 { // by itself
-		select {
-		case <-tick.C:
-		case <-t.Context().Done():
-			t.Fatal(s.Info())
+	eventually(t, func() string { // by itself
+		if info := s.Info(); info.FirstChange < commits+10 {
+			return fmt.Sprintf("old changes are in the log: %+v", info)
 		}
-	}
+		return ""
+	})
 	closeStore(t, s)
 }
 
@@ -217,17 +214,13 @@ func TestTelemetryOfDeletedEntitiesIsRemoved(t *testing.T) {
 		t.Errorf("the new one has the times %d…", len(got))
 	}
 	conn := pgtest.Connect(t, url)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); ; <-tick.C { // in the background
+	eventually(t, func() string { // in the background
 		left := pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom.telemetry") + pgtest.Ask[int](t, conn, "SELECT count(*) FROM greenroom.doomed")
 		if left == 1 {
-			break
+			return ""
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("%d rows are left", left)
-		}
-	}
+		return fmt.Sprintf("%d rows are left", left)
+	})
 }
 
 func TestViewShowsReadingsByName(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/block"
+	"github.com/greenroom-go/greenroom/entity/storetest"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
@@ -307,19 +308,7 @@ func TestADamagedBlockIsNamedAndTheRestIsThere(t *testing.T) {
 		if _, err := s.w.Conn.ExecContext(t.Context(), damage, num); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.History(t.Context(), "a", "t", entity.Place{}, entity.Place{TS: entity.MaxTS}, 10, false)
-		if !errors.Is(err, block.ErrDamaged) {
-			t.Fatalf("%v, want ErrDamaged", err)
-		}
-		for _, part := range []string{`"a"`, `"t"`, fmt.Sprintf("from %d to %d", from, to)} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("the error does not say %s: %v", part, err)
-			}
-		}
-		rest, err := s.History(t.Context(), "a", "t", entity.Place{TS: to + 1}, entity.Place{TS: entity.MaxTS}, math.MaxInt32, false)
-		if err != nil || len(rest) == 0 || rest[0] != all[len(all)-len(rest)] {
-			t.Errorf("the rest has %d points, %v", len(rest), err)
-		}
+		storetest.CheckDamagedBlock(t, s, "a", "t", from, to, all)
 		if n := len(points(t, s, "a", "u")); n != 4300 {
 			t.Errorf("another key has %d points", n)
 		}
