@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -215,7 +216,7 @@ func Spread[M any, A actor.Actor[M]](node *Node, name string, n int, newActor fu
 	return Register(node, name, func(key string) A {
 		number, _ := strconv.Atoi(key) // it has no others
 		return newActor(number)
-	}, append(opts[:len(opts):len(opts)], Numbered(n))...)
+	}, append(slices.Clip(opts), Numbered(n))...)
 }
 
 // RegisterDurable is [Register] for durable actors of package persist, which embed [persist.Events] or

@@ -301,8 +301,8 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 	case !l.here && l.to != (peer{}) && !l.cut:
 		d = lotThere
 		queue, waits := l.unblocked(l.queue)
-		mail = append(l.left, queue...)
-		l.left, l.queue = nil, waits
+		l.left = append(l.left, queue...)
+		mail, l.left, l.queue = l.left, nil, waits
 		l.sent = l.sent || len(mail) > 0
 	}
 	if len(mail) == 0 {

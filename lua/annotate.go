@@ -124,6 +124,7 @@ func (a *annotator) typeOf(s *shape) string {
 		return a.typeOf(s.elem) + "[]"
 	case mapping:
 		return "table<string, " + a.typeOf(s.elem) + ">"
+	case record: // by its name
 	}
 	name, ok := a.names[s.t]
 	if !ok {

@@ -297,7 +297,7 @@ func (j *joiner) adopt(again *rerun) {
 			s.begin = again.begin
 		}
 		if len(again.inits) > len(s.inits) {
-			s.inits = append(s.inits[:len(s.inits):len(s.inits)], again.inits[len(s.inits):]...)
+			s.inits = append(slices.Clip(s.inits), again.inits[len(s.inits):]...)
 		}
 		if s.handler == nil {
 			s.handler = again.handler

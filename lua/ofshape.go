@@ -67,8 +67,9 @@ func (s *shape) wants() string {
 		return s.elem.wants()
 	case anything:
 		return "a value"
+	default:
+		return "a table"
 	}
-	return "a table"
 }
 
 func (s *shape) unlike(v any) *ValueError {
@@ -155,7 +156,7 @@ func (r reader) text(s *shape, v any, into reflect.Value) *ValueError {
 	if err := into.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
 		return refuse("it is no %v: %s", s.t, err)
 	}
-	if ref, ok := into.Addr().Interface().(interface{ Bind(*actor.System) }); ok {
+	if ref, ok := reflect.TypeAssert[interface{ Bind(*actor.System) }](into.Addr()); ok {
 		ref.Bind(r.sys)
 	}
 	return nil
@@ -167,6 +168,7 @@ func (r reader) table(s *shape, t *Table, into reflect.Value) *ValueError {
 		return r.record(s, t, into)
 	case mapping:
 		return r.mapping(s, t, into)
+	default: // a list or an array
 	}
 	if len(t.Fields) > 0 {
 		return refuse("it must be a list, and has the field %.100v", t.Fields[0].Key)
@@ -398,8 +400,9 @@ func (s *shape) isNil(v reflect.Value) bool {
 		return v.IsNil() || s.elem.isNil(v.Elem())
 	case anything:
 		return v.IsNil() || isNil(v.Interface())
+	default:
+		return false
 	}
-	return false
 }
 
 // keyOf returns a key without the methods of its type.

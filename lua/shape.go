@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -137,7 +138,7 @@ func (s *shape) isKey() bool {
 // fillFields adds the fields of a struct, those of embedded structs as its own.
 func (ss shapes) fillFields(s *shape, t reflect.Type, index []int) error {
 	for f := range t.Fields() {
-		at := append(index[:len(index):len(index)], f.Index...)
+		at := slices.Concat(index, f.Index)
 		name, optional := fieldName(f)
 		switch {
 		case name == "-":
@@ -170,8 +171,9 @@ func (s *shape) optional() bool {
 	switch s.t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // fieldName returns the name that a tag gives a field, "" if none does, and "-" if the field is left out; and whether it may be absent.

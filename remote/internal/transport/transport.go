@@ -402,7 +402,7 @@ func keepAddress(l deadliner) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // no file descriptor is left, for example
-			time.Sleep(minBackoff)
+			time.Sleep(minBackoff) //nolint:forbidigo // Accept says when the listener is closed, and nothing says when there is a descriptor again
 		}
 	}
 }
