@@ -198,7 +198,9 @@ func TestPacketBeyondTheLimitEndsTheConnectionOnly(t *testing.T) {
 	if err := receive(t, lost, "the end of the connection"); err == nil {
 		t.Error("the connection ended without an error")
 	}
-	same(t, "refused over the size", s.metric(`greenroom_refused_total{cause="packet_size",source="mqtt"}`), "1")
+	eventually(t, "the refusal over the size to be counted", func() bool { // after the end of the connection
+		return s.metric(`greenroom_refused_total{cause="packet_size",source="mqtt"}`) == "1"
+	})
 	await(t, s.dial311("other").Publish("e/room/telemetry", 1, false, `{"t":1}`))
 }
 

@@ -298,8 +298,14 @@ func (t *transaction) packRows(rows []movedRow) (packed int, err error) {
 			run.Append(at.TS, at.Seq, rows[i].value)
 		}
 	}
+	// Where hours have many values, blocks end with them, so that questions by hours need not open them.
+	dense := int(rows[len(rows)-1].hour()-rows[0].hour()) < len(rows)/packFrom
 	for left := *run; left.Len() > 0; {
-		n, err := t.w.packer.Seal(s, &left)
+		part := left
+		if dense {
+			part = left.Slice(0, left.Search((left.TS[0]/hourMS+1)*hourMS, 0))
+		}
+		n, err := t.w.packer.Seal(s, &part)
 		if err != nil {
 			return packed, err
 		}
@@ -307,12 +313,26 @@ func (t *transaction) packRows(rows []movedRow) (packed int, err error) {
 		for packed < len(rows) && rows[packed].place().Compare(last) <= 0 {
 			packed++
 		}
-		left = left.Slice(n, left.Len())
-		if n < t.w.packFrom {
+		if n < min(t.w.packFrom, part.Len()) {
 			break
 		}
+		if dense && n < left.Len() {
+			if err := s.joinHour(left.TS[0] / hourMS); err != nil {
+				return packed, err
+			}
+		}
+		left = left.Slice(n, left.Len())
 	}
 	return packed, nil
+}
+
+// joinHour makes one block of those that begin in an hour, if they fit.
+func (s sealedSeries) joinHour(hour int64) error {
+	first, err := s.Find(entity.Place{TS: hour*hourMS - 1, Seq: math.MaxInt64}, true)
+	if err != nil || first == nil {
+		return err
+	}
+	return s.w.packer.Join(s, first.First)
 }
 
 // vacate seals the rows of a series from one hour to another, which would take precedence over

@@ -89,6 +89,28 @@ func TestManyRowsOfASeriesArePackedWithoutBeingInserted(t *testing.T) {
 	}
 }
 
+// TestBlocksOfManyValuesEndWithTheHour has a value a second, whatever parts of it come at once.
+func TestBlocksOfManyValuesEndWithTheHour(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else moves rows
+	for n := range uint64(12) {
+		b := &entity.Batch{First: 1 + n*1000, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
+		for seq := b.First; seq < b.First+1000; seq++ {
+			b.Records = append(b.Records, entity.Record{Seq: seq, Reading: entity.Reading{TS: int64(seq) * 1000, Values: []entity.Sample{{Key: "t", Value: value.Int(1)}}}})
+		}
+		if err := errors.Join(s.Commit(t.Context(), b), moveAll(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(points(t, s, "a", "t")); got != 12_000 {
+		t.Errorf("%d points", got)
+	}
+	if n := count(t, s, "SELECT count(*) FROM block WHERE first / 3600000 <> last / 3600000"); n > 0 {
+		t.Errorf("%d of %d blocks are of several hours", n, count(t, s, "SELECT count(*) FROM block"))
+	}
+}
+
 // count returns what a query for one number finds.
 func count(t *testing.T, s *Store, sql string) (n int) {
 	t.Helper()
