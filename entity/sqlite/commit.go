@@ -17,26 +17,26 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// writer is the one connection that writes, with what it knows of the database.
-// What a transaction adds to keys and hours is taken back when it fails.
+// writer is the only connection that writes, with what it caches of the database.
+// If a transaction fails, its additions to keys and hours are undone.
 type writer struct {
 	*sqlitedb.Writer
 	keys     map[string]*name
 	names    *names
-	hours    map[int64]struct{} // hours known to be in the table, bounded by maxHours
+	hours    map[int64]struct{} // hours known to be in the table, at most maxHours
 	logBytes int64              // the size of the change log
-	unsure   bool               // a commit has failed, and what was counted may be wrong
+	unsure   bool               // a commit has failed, so the counters may be wrong
 	doomed   bool               // there may be history of deleted entities
-	touched  sealed.Hours       // hours that got rows since they were sealed
-	runRows  int                // runRows, but for tests
-	packFrom int                // packFrom, but for tests; more than there can be if nothing is sealed by itself
+	touched  sealed.Hours       // hours that have received rows since they were sealed
+	runRows  int                // the constant runRows, except in tests
+	packFrom int                // the constant packFrom, except in tests; more than there can be if nothing is sealed by itself
 
 	packer   sealed.Packer
 	unpacker block.Decoder
 	run      block.Columns
 
-	// generations has that of the next commit at its end, which begun says is in the
-	// table: it is written with the first commit, so that to open a store writes nothing.
+	// generations ends with the generation of the next commit. begun reports whether that one is in the
+	// table: the first commit writes it, so that opening a store writes nothing.
 	generations []entity.Generation
 	begun       bool
 
@@ -48,12 +48,12 @@ type writer struct {
 	rows      []movedRow
 	newest    []movedRow
 	loose     []movedRow // those that are not packed
-	starts    []int      // places in loose where a series begins that series_hour may not have in the hour
+	starts    []int      // indexes of loose that begin a series whose hour may be missing in series_hour
 	edited    []movedRow
 	revisions []revisionRow
-	typed     []int // places of entities whose type was set
+	typed     []int // indexes of entities whose type was set
 	nums      []int64
-	unknown   []int // places of entities without a number
+	unknown   []int // indexes of entities without a number
 	blob      []byte
 	newKeys   []string
 	newHour   []int64
@@ -62,14 +62,14 @@ type writer struct {
 
 // freshRow is a value of a batch on its way to the tail.
 type freshRow struct {
-	place int // of its entity in the batch
+	place int // index of its entity in the batch
 	tailRow
 }
 
 const maxHours = 1 << 16
 
 func (w *writer) loadKeys(ctx context.Context) error {
-	w.doomed = true // until the first commit finds that there is nobody
+	w.doomed = true // until the first commit finds that there are none
 	w.entity = sqlitedb.Bulk{Head: "INSERT INTO entity (num, id, fold, created)", Width: 4}
 	w.latest = sqlitedb.Bulk{
 		Head: "INSERT INTO latest (entity, key, ts, seq, kind, value)", Width: 6,
@@ -125,15 +125,15 @@ func (w *writer) close() error {
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See
-// [entity.Store]. A commit that has begun is not broken off when ctx ends.
+// [entity.Store]. The end of ctx does not interrupt a commit that has begun.
 func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	s.begin()
 	defer s.writing.Unlock()
-	// An interrupted connection is lost, and the outcome of an interrupted
-	// COMMIT unknown: better to finish what takes milliseconds.
+	// An interrupt would lose the connection and leave the outcome of COMMIT
+	// unknown: finishing takes only milliseconds.
 	ctx = context.WithoutCancel(ctx)
 	return s.withRoom(func() error { return s.commit(ctx, b) })
 }
@@ -149,17 +149,17 @@ func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 	}
 	var dropped uint64
 	var added int64
-	held := false // the tail
+	held := false // the lock of the tail
 	err := s.w.transact(ctx, true, func(t *transaction) (err error) {
 		t.b = b
 		if err = t.run(s.opts.ChangeLogBytes, s.tail.flushed); err != nil {
 			return err
 		}
 		added, dropped = t.added, t.dropped
-		if held = len(s.w.unknown)+len(s.w.typed) > 0; held { // nobody is to find new entities without their readings, or half an edit
+		if held = len(s.w.unknown)+len(s.w.typed) > 0; held { // readers must not see new entities without their readings, nor half an edit
 			s.tail.mu.Lock()
 		}
-		if len(s.w.typed) > 0 { // before and after: a reader may begin in between
+		if len(s.w.typed) > 0 { // also after the commit: a reader may begin in between
 			s.tail.moves.Add(1)
 		}
 		return nil
@@ -184,7 +184,7 @@ func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 		b.Entities[i].Num = num
 	}
 	s.tail.take(b, s.w)
-	if s.w.unsure && s.readInfo(ctx) == nil { // the one that failed may have been committed after all
+	if s.w.unsure && s.readInfo(ctx) == nil { // the commit that failed may have happened after all
 		s.w.unsure = false
 		return nil
 	}
@@ -196,7 +196,7 @@ func (s *Store) commit(ctx context.Context, b *entity.Batch) error {
 	return nil
 }
 
-// take adds what a batch has committed, and forgets the entities that it deletes.
+// take adds what a batch has committed and drops the entities that it deletes.
 // REQUIRES: mu and Store.writing held.
 func (t *tail) take(b *entity.Batch, w *writer) {
 	if t.flushed+1 == b.First {
@@ -224,13 +224,13 @@ type transaction struct {
 	b     *entity.Batch // of a commit
 	added int64         // new entities
 
-	dropped uint64 // the last change that was dropped from the log, 0 for none
+	dropped uint64 // the last change dropped from the log, 0 for none
 
-	isOver func() bool // reports whether a slice of the sealer is to end
+	isOver func() bool // reports whether a slice of the sealer must end
 }
 
-// transact runs f in a transaction. Unless it is to be durable it may be undone by a
-// loss of power, as long as no durable one comes after it.
+// transact runs f in a transaction. If durable is false, a loss of power may undo the
+// transaction until the next durable one.
 func (w *writer) transact(ctx context.Context, durable bool, f func(t *transaction) error) error {
 	w.newKeys, w.newHour = w.newKeys[:0], w.newHour[:0]
 	logBytes := w.logBytes
@@ -246,12 +246,12 @@ func (w *writer) transact(ctx context.Context, durable bool, f func(t *transacti
 		w.logBytes = logBytes
 	}
 	if !durable {
-		err = errors.Join(err, w.Durable(ctx)) // as everybody else expects it
+		err = errors.Join(err, w.Durable(ctx)) // which all other users expect
 	}
 	return err
 }
 
-// run commits a batch, and shortens the log to its limit.
+// run writes a batch and shortens the log to its limit.
 func (t *transaction) run(logLimit int64, flushed uint64) error {
 	for _, step := range []func() error{t.entities, t.readings, t.edits, t.commands, t.presences, t.deletions, t.generation, t.log, t.purge} {
 		if err := step(); err != nil {
@@ -266,7 +266,7 @@ func (t *transaction) run(logLimit int64, flushed uint64) error {
 	return nil
 }
 
-// entities finds the numbers of the entities, and gives one to those without.
+// entities finds the numbers of the entities and assigns new ones where there are none.
 func (t *transaction) entities() error {
 	w := t.w
 	w.nums, w.unknown = slices.Grow(w.nums[:0], len(t.b.Entities)), w.unknown[:0]
@@ -292,7 +292,7 @@ func (t *transaction) entities() error {
 	return nil
 }
 
-// find finds the numbers of the unknown entities that exist.
+// find looks up the numbers of the unknown entities.
 func (t *transaction) find() error {
 	w := t.w
 	ids := make([]string, len(w.unknown))
@@ -309,8 +309,8 @@ func (t *transaction) find() error {
 	}, list)
 }
 
-// create gives numbers to the unknown entities: none that there ever was while
-// something of its last owner is left.
+// create assigns numbers to the unknown entities. A number is not reused while the
+// store still has data of the deleted entity that had it.
 func (t *transaction) create() error {
 	w := t.w
 	row, err := t.query("SELECT max(coalesce((SELECT max(num) FROM entity), 0), coalesce((SELECT max(num) FROM doomed), 0))", 1)
@@ -331,7 +331,7 @@ func (t *transaction) create() error {
 	})
 }
 
-// first returns the first column of a row, if there is one of this type.
+// first returns the first column of a row, or zero if it has another type.
 func first[T any](row []driver.Value) (v T) {
 	if len(row) > 0 {
 		v, _ = row[0].(T)
@@ -339,18 +339,18 @@ func first[T any](row []driver.Value) (v T) {
 	return v
 }
 
-// query runs a statement, prepared once, and returns the first row, nil for none.
+// query runs a statement, which is prepared once, and returns its first row, nil for none.
 func (t *transaction) query(sql string, columns int, args ...any) (first []driver.Value, err error) {
 	err = t.Each(sql, columns, func(row []driver.Value) (bool, error) {
 		if first == nil {
 			first = slices.Clone(row)
 		}
-		return true, nil // to its end: it may write
+		return true, nil // run it to the end: it may write
 	}, args...)
 	return first, err
 }
 
-// key returns a key, giving it a number if it has none.
+// key returns a key, with a new number if it has none.
 func (t *transaction) key(text string) (*name, error) {
 	if k := t.w.keys[text]; k != nil {
 		return k, nil
@@ -367,7 +367,7 @@ func (t *transaction) key(text string) (*name, error) {
 	return k, nil
 }
 
-// readings makes the rows of the readings, for the tail.
+// readings makes the rows of the readings for the tail.
 func (t *transaction) readings() error {
 	w := t.w
 	w.fresh = w.fresh[:0]
@@ -393,7 +393,7 @@ func (t *transaction) readings() error {
 	return nil
 }
 
-// applied notes the source of a computed reading or edit and returns it, nil where there is
+// applied records the source of a computed reading or edit and returns it, nil if there is
 // none.
 func (t *transaction) applied(r *entity.Record) (source *name, err error) {
 	if r.Origin.IsZero() {
@@ -408,7 +408,7 @@ func (t *transaction) applied(r *entity.Record) (source *name, err error) {
 	return source, err
 }
 
-// hour sees to it that the hour is in the table of hours.
+// hour makes sure that the hour is in the table of hours.
 func (t *transaction) hour(hour int64) error {
 	w := t.w
 	if _, ok := w.hours[hour]; ok {
@@ -422,8 +422,8 @@ func (t *transaction) hour(hour int64) error {
 	return t.Bulk(&w.hour, 1, func(_ int, row []driver.NamedValue) { row[0].Value = hour })
 }
 
-// generation writes with the first commit which generation begins with it, and forgets
-// those that no cursor can name any more.
+// generation records, in the first commit, the generation that begins with it, and deletes
+// those that no cursor can refer to any more.
 func (t *transaction) generation() error {
 	if t.w.begun {
 		return nil
@@ -434,15 +434,15 @@ func (t *transaction) generation() error {
 		return fmt.Errorf("generation: %w", err)
 	}
 	_, err := t.query("INSERT INTO generation (first, id) VALUES (?, ?) ON CONFLICT (first) DO UPDATE SET id = excluded.id",
-		1, int64(mine.First), mine.ID) // the outcome of the first time may have been unknown
+		1, int64(mine.First), mine.ID) // an earlier attempt may have written it: its outcome may be unknown
 	if err != nil {
 		return fmt.Errorf("generation: %w", err)
 	}
 	return nil
 }
 
-// log writes the changes. Writing the same batch again replaces its row, where
-// the outcome of the first time was unknown.
+// log writes the changes. If a batch is written again because the outcome of the first
+// attempt is unknown, its row is replaced.
 func (t *transaction) log() error {
 	w := t.w
 	w.blob = changelog.Append(w.blob[:0], t.b)

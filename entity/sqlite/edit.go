@@ -10,9 +10,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
-// edits makes the edits of the batch, in their order: types and relations, which come
-// seldom and are searched for in their tables, at once, and rows for the tail of the
-// attributes and the revision.
+// edits applies the edits of the batch in order. Types and relations are rare and are searched
+// in their tables, so it writes them at once; for attributes and revisions it makes rows
+// for the tail.
 func (t *transaction) edits() error {
 	t.w.typed = t.w.typed[:0]
 	for i := range t.b.Records {
@@ -21,7 +21,7 @@ func (t *transaction) edits() error {
 			continue
 		}
 		if t.b.Entities[r.Entity].Deleted {
-			continue // its paths may have no number, see editRows
+			continue // its paths may have no numbers, see editRows
 		}
 		_, err := t.applied(r)
 		if err == nil {
@@ -53,7 +53,7 @@ func (t *transaction) edit(place int, e *entity.Edit, change uint64) error {
 			return fmt.Errorf("relation %q to %q: %w", e.Relations[i].Type, e.Relations[i].To, err)
 		}
 	}
-	for i := range e.Attributes { // all of them have a number when the log has their names
+	for i := range e.Attributes { // a path has its number before the log has its name
 		if _, err := t.key(e.Attributes[i].Path); err != nil {
 			return err
 		}
@@ -64,9 +64,8 @@ func (t *transaction) edit(place int, e *entity.Edit, change uint64) error {
 	return nil
 }
 
-// editRows returns the rows of an edit for the tail. A path without a number is one that
-// was only in edits of entities which were deleted in the same commit: the deletion follows
-// in the log.
+// editRows returns the rows of an edit for the tail. A path has no number if it occurs only in
+// edits of entities that the same commit deletes: the deletion follows in the log.
 func editRows(e *entity.Edit, change uint64, keys map[string]*name) []tailRow {
 	rows := make([]tailRow, 0, max(1, len(e.Attributes)))
 	for i := range e.Attributes {
@@ -81,7 +80,7 @@ func editRows(e *entity.Edit, change uint64, keys map[string]*name) []tailRow {
 	return rows
 }
 
-// moveEdits writes the rows of edits among the rows of the tail: the last of each leaf,
+// moveEdits writes the edits among the rows of the tail to the tables: the last row of each leaf,
 // and the revision.
 func (t *transaction) moveEdits(parts []part) error {
 	w := t.w
@@ -127,7 +126,7 @@ func compareLeaves(a, b movedRow) int {
 	return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.section, b.section), cmp.Compare(a.key.num, b.key.num))
 }
 
-// attributes writes w.edited: first what is removed.
+// attributes writes w.edited, removals first.
 func (t *transaction) attributes() error {
 	w := t.w
 	for _, r := range w.edited {
@@ -164,8 +163,8 @@ func (t *transaction) relation(num int64, r *entity.RelationEdit) error {
 	return err
 }
 
-// deletions ends the entities that the batch deletes. Their history is no longer
-// to be found, and is removed bit by bit by purge.
+// deletions deletes entities. Their history can no longer be found; purge removes it
+// bit by bit.
 func (t *transaction) deletions() error {
 	for i := range t.b.Entities {
 		if !t.b.Entities[i].Deleted {
@@ -192,8 +191,8 @@ func (t *transaction) deletions() error {
 	return nil
 }
 
-// How much of the history of deleted entities one commit removes at most: what
-// fits beside it.
+// How much of the history of deleted entities one commit removes at most, so
+// that it is not noticeably slower.
 const (
 	purgeHours = 200
 	purgeRows  = 2000
@@ -201,7 +200,7 @@ const (
 	purgeBlocks = 50
 )
 
-// purge removes a bit of the history of deleted entities.
+// purge removes a part of the history of deleted entities.
 func (t *transaction) purge() (err error) {
 	defer failure.In(&err, "purge")
 	if !t.w.doomed {
@@ -232,7 +231,7 @@ func (t *transaction) purge() (err error) {
 	return err
 }
 
-// purgeRows removes some rows of telemetry of a deleted entity, and reports whether there
+// purgeRows removes some rows of telemetry of a deleted entity. It reports whether there
 // were any.
 func (t *transaction) purgeRows(num int64) (some bool, err error) {
 	for n, hours := 0, 0; n < purgeRows && hours < purgeHours; hours++ {
@@ -248,7 +247,7 @@ func (t *transaction) purgeRows(num int64) (some bool, err error) {
 			return true, err
 		}
 		if n += rows; n == purgeRows {
-			break // there may be others
+			break // there may be more
 		}
 		if _, err := t.query("DELETE FROM series_hour WHERE entity = ? AND key = ? AND hour = ?", 1, num, key, hour); err != nil {
 			return true, err

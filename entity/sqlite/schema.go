@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// applicationID marks a database of ours ("GRNR").
+	// applicationID marks the database as one of Greenroom ("GRNR").
 	applicationID = 0x47524e52
-	// schemaVersion is what this code reads and writes.
+	// schemaVersion is the version that this code reads and writes.
 	schemaVersion = 11
 )
 
-// ErrSchema says that the directory holds a database that this version cannot
-// use: one of a newer version, or of another program. Nothing was changed.
+// ErrSchema means that the directory holds a database that this version cannot
+// use: it belongs to a newer version or to another program. Nothing was changed.
 var ErrSchema = errors.New("database not usable by this version")
 
-// The schema. Values have no declared type that converts (ANY), so that what is
-// read is what was written; kind tells bools from integers and JSON from text.
+// The schema. Values are stored in columns of type ANY, which SQLite does not convert; kind
+// distinguishes bools from integers and JSON from text.
 const schema = `
 CREATE TABLE meta (
 	name  TEXT PRIMARY KEY,
@@ -141,19 +141,19 @@ CREATE TABLE doc (
 ) STRICT, WITHOUT ROWID;
 `
 
-// schema3 is what version 3 adds: up to which change the tables are complete. Before,
-// they were with each commit. Later changes are in the change log only (tail.go), in
-// its third format.
+// schema3 is what version 3 adds: the last change that the tables contain. Before, every commit
+// wrote the tables. Later changes are in the change log only (tail.go), in its
+// third format.
 const schema3 = `
 INSERT INTO meta (name, value) SELECT 'flushed', CAST(coalesce(max(first + n - 1), 0) AS TEXT) FROM change;
 `
 
-// schema4 adds nothing: version 4 has edits of attributes in the change log only, too,
-// until they are moved, which an older version would not know.
+// schema4 adds nothing. Since version 4, edits of attributes too are only in the change log
+// until they are moved, which older versions do not know.
 const schema4 = "SELECT 1"
 
-// schema5 gives the telemetry a sequence: readings that came without a time are rows of
-// their own (entity.Place). It copies the table, as its primary key is another.
+// schema5 gives telemetry a sequence, so that readings that arrived without a time have rows of
+// their own (entity.Place). It copies the table, because the primary key changes.
 const schema5 = `
 CREATE TABLE telemetry5 (
 	hour   INTEGER NOT NULL,
@@ -170,7 +170,7 @@ DROP TABLE telemetry;
 ALTER TABLE telemetry5 RENAME TO telemetry;
 `
 
-// schema6 has the generations of the changes. Cursors that were handed out before began
+// schema6 adds the generations of the changes. Cursors issued before then start
 // with a part of the identity.
 const schema6 = `
 CREATE TABLE generation (
@@ -180,8 +180,8 @@ CREATE TABLE generation (
 INSERT INTO generation SELECT 0, substr(value, 1, 8) FROM meta WHERE name = 'identity';
 `
 
-// schema7 adds the commands to devices. An older version would not know the changes of
-// the log that are about them.
+// schema7 adds the commands to devices. Older versions do not know the changes in the log
+// that are about them.
 const schema7 = `
 -- command has the commands of entities: data is all of it (package changelog), due when
 -- it expires or times out, null for one that has ended, and ended when that was.
@@ -199,7 +199,7 @@ CREATE INDEX command_open ON command (entity, due) WHERE due IS NOT NULL;
 CREATE INDEX command_key ON command (entity, key) WHERE key IS NOT NULL;
 `
 
-// schema8 adds the items, which parts of the program keep for themselves.
+// schema8 adds items, in which parts of the program store data of their own.
 const schema8 = `
 CREATE TABLE item (
 	kind TEXT NOT NULL,
@@ -209,8 +209,8 @@ CREATE TABLE item (
 ) STRICT, WITHOUT ROWID;
 `
 
-// schema9 adds the presences: presence has the bits of the state (entity.Presence). An older
-// version would not know the changes of the log that are about them.
+// schema9 adds presences: the column presence has the bits of the state (entity.Presence). Older
+// versions do not know the changes in the log that are about them.
 const schema9 = `
 ALTER TABLE entity ADD COLUMN presence INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE entity ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
@@ -218,8 +218,8 @@ ALTER TABLE entity ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX entity_online ON entity (id) WHERE presence & 3 = 1;
 `
 
-// schema10 adds the blocks. The rows of the telemetry are sealed in the background, while
-// the store is in use (seal.go). An older version would not know what is in a block.
+// schema10 adds blocks. Rows of telemetry are sealed in the background while the store is in
+// use (seal.go). Older versions cannot read blocks.
 const schema10 = `
 -- block has parts of series, packed (entity/block): n points from the place (first,
 -- first_seq) to (last, last_seq), numbers of them numbers. The times are in the column
@@ -253,9 +253,9 @@ CREATE TABLE stamp (
 CREATE INDEX stamp_hash ON stamp (entity, hash);
 `
 
-// schema11 has the hours of each series, so that a query of one examines no others: fifty
-// years of one entity would be half a million. An older version would not add to them. What a
-// deleted entity has left is found by them, too.
+// schema11 adds the hours of each series, so that a query examines no other hours: in fifty years
+// there are half a million. They also lead to the rows that deleted entities have left. Older
+// versions would not maintain them.
 const schema11 = `
 -- series_hour has each hour in which a series has rows of telemetry.
 CREATE TABLE series_hour (
@@ -268,7 +268,7 @@ INSERT INTO series_hour SELECT DISTINCT entity, key, hour FROM telemetry ORDER B
 ALTER TABLE doomed DROP COLUMN hour;
 `
 
-// migrate brings the database to this version's schema.
+// migrate upgrades the database to the schema of this version.
 func migrate(ctx context.Context, conn *sql.Conn) error {
 	mark, err := sqlitedb.ReadMark(ctx, conn)
 	if err != nil {
@@ -288,7 +288,7 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 	return upgrade(ctx, conn, 0)
 }
 
-// upgrade takes the steps from a version, 0 for an empty database, to this one's.
+// upgrade takes the steps from a version of the schema, 0 for an empty database, to the current one.
 func upgrade(ctx context.Context, conn *sql.Conn, version int) (err error) {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

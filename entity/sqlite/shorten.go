@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// shortenEvery is how often it is looked for old changes.
+	// shortenEvery is how often the store looks for old changes.
 	shortenEvery = time.Minute
-	// shortenStep is how many commits the log is shortened by at once: more than one comes
-	// with each commit, and few enough not to be felt.
+	// shortenStep is how many commits are dropped from the log at once: more than one, so that the log
+	// shrinks although every commit adds one, and few enough to go unnoticed.
 	shortenStep = 8
 )
 
@@ -23,14 +23,14 @@ func (s *Store) shortens(stop <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		// What fails is tried again, and meanwhile ChangeLogBytes bounds the log.
+		// A failure is retried at the next tick; meanwhile ChangeLogBytes limits the log.
 		_ = s.shorten(stop, time.Now())
 	}
 }
 
-// shorten drops the changes that are old, slice by slice with commits in between, until
-// stop is closed. For a while after the store was opened there are none: whoever followed
-// the changes before resumes from the log.
+// shorten drops old changes, slice by slice with commits in between, until stop is closed. For
+// ChangeLogAge after Open it drops none, because followers of the changes resume from
+// the log.
 func (s *Store) shorten(stop <-chan struct{}, now time.Time) error {
 	if now.Sub(s.opened) < s.opts.ChangeLogAge {
 		return nil
@@ -46,9 +46,9 @@ func (s *Store) shorten(stop <-chan struct{}, now time.Time) error {
 	return err
 }
 
-// shorten drops some of the oldest commits from the log, of those before a time, and reports
-// whether there were no more. It drops none whose readings are not in the tables, and never
-// the newest: its number must survive.
+// shorten drops some of the oldest commits made before the given time from the log, and reports
+// whether none are left. It keeps commits whose readings are not in the tables yet, and always
+// the newest one, because its number must survive.
 func (t *transaction) shorten(before int64, flushed uint64) (done bool, err error) {
 	row, err := t.query(`SELECT count(*), max(first), sum(bytes), max(last) FROM
 		(SELECT first, first + n - 1 AS last, committed, length(data) AS bytes FROM change
@@ -69,7 +69,7 @@ func (t *transaction) shorten(before int64, flushed uint64) (done bool, err erro
 	return n < shortenStep, nil
 }
 
-// dropped notes up to which change the log has lost its changes.
+// dropped records that the log has lost all changes up to last.
 func (s *Store) dropped(last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

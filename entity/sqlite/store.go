@@ -23,11 +23,11 @@ const (
 	databaseName = "greenroom.db"
 	lockName     = "greenroom.lock"
 
-	// readers is how many queries run at the same time; others wait.
+	// readers is the number of queries that run at the same time; others wait.
 	readers = 4
-	// longReaders is how many of them may be queries of a history, which last as
-	// long as their range is wide. The others are left for entities that come to
-	// life: their devices wait for it.
+	// longReaders is how many of them may be queries of a history, which may take
+	// long if the range is wide. The rest is for activations of entities, for which
+	// devices wait.
 	longReaders = 2
 
 	// pageSize is that of new databases. Most of a history are blocks of 1 to 10 KB, each with a part in
@@ -35,42 +35,42 @@ const (
 	// the database is free space behind these parts.
 	pageSize = "page_size(2048)"
 
-	// DefaultChangeLogBytes is the size of the change log unless set otherwise.
+	// DefaultChangeLogBytes is the default limit of the change log.
 	DefaultChangeLogBytes = 64 << 20
-	// DefaultChangeLogAge is how long changes are kept in it at least, unless that takes more.
+	// DefaultChangeLogAge is the default for how long changes stay in it, if they fit.
 	DefaultChangeLogAge = time.Hour
 )
 
-// ErrInUse says that another process has the directory open.
+// ErrInUse means that another process has the directory open.
 var ErrInUse = errors.New("store in use by another process")
 
-// ErrDamaged says that a part of the store's files is missing. The text says which, and
-// what can be done. Nothing was changed.
+// ErrDamaged means that some of the store's files are missing or damaged. The text says which,
+// and what can be done. Nothing was changed.
 var ErrDamaged = sqlitedb.ErrDamaged
 
-// Options sets up a store. The zero value is a sane one.
+// Options configures a store. The zero value is ready to use.
 type Options struct {
-	// ChangeLogBytes bounds the change log, from which streams resume. When it
-	// is larger the oldest changes are dropped. Defaults to
+	// ChangeLogBytes limits the change log, from which streams resume. When it
+	// grows larger, the oldest changes are dropped. Defaults to
 	// DefaultChangeLogBytes.
 	ChangeLogBytes int64
-	// ChangeLogAge is the age at which changes are dropped from the log, though never within
-	// that time after Open: whoever resumes needs them then. Defaults to DefaultChangeLogAge;
-	// if it is negative, only ChangeLogBytes bounds the log.
+	// ChangeLogAge is the age at which changes are dropped from the log, though not within
+	// that time after Open, because streams that resume need them. Defaults to
+	// DefaultChangeLogAge; if it is negative, only ChangeLogBytes limits the log.
 	ChangeLogAge time.Duration
-	// Existing has Open fail with an error that wraps [os.ErrNotExist] where there is no store,
-	// and not make one.
+	// Existing makes Open fail with an error that wraps [os.ErrNotExist] if there is no store,
+	// instead of creating one.
 	Existing bool
-	// SealAfter is how long no reading must have come for an hour of the history before it
+	// SealAfter is how long an hour of the history must have received no reading before it
 	// is sealed, that is, packed into blocks. Defaults to DefaultSealAfter; if it is negative,
 	// only Compact seals. Otherwise, 256 values or more of a series that come within some
 	// seconds are packed at once.
 	SealAfter time.Duration
-	// Logger takes what an operator should know. Defaults to [slog.Default].
+	// Logger receives what an operator should know. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
-// Store is an [entity.Store] in a directory. Make it with Open.
+// Store is an [entity.Store] in a directory. Use Open to create one.
 type Store struct {
 	opts Options
 	path string // of the database
@@ -78,24 +78,24 @@ type Store struct {
 
 	readDB  *sql.DB
 	queries queries
-	long    chan struct{} // a place for each query of a history
+	long    chan struct{} // holds a token for each query of a history that runs
 
 	copies  *sqlitedb.Checkpoints
-	stop    chan struct{}  // closed to end these and the flushes
-	working sync.WaitGroup // who makes them
+	stop    chan struct{}  // closed to end the background goroutines
+	working sync.WaitGroup // of these goroutines
 	commits atomic.Uint64
-	longWAL int   // sqlitedb.LongWAL, but for tests
-	maxTail int64 // maxTail, but for tests
-	slice   int64 // sliceBytes, but for tests
+	longWAL int   // sqlitedb.LongWAL, except in tests
+	maxTail int64 // the constant maxTail, except in tests
+	slice   int64 // the constant sliceBytes, except in tests
 	opened  time.Time
 
-	unpackers sealed.Unpackers // for those who read blocks
+	unpackers sealed.Unpackers // for reading blocks
 	failures  sealed.Failures
 
 	compacting sync.Mutex // held by Compact, before slicing
 	slicing    sync.Mutex // held for a slice, before writing: a commit waits for one of them at most
 	writing    sync.Mutex
-	waiting    atomic.Int32 // who waits for writing, but for the slices
+	waiting    atomic.Int32 // how many wait for writing, slices not included
 	w          *writer      // guarded by writing
 	tail       *tail
 	names      *names
@@ -106,11 +106,11 @@ type Store struct {
 
 var _ entity.Store = (*Store)(nil)
 
-// Open opens the store in the directory dir, and creates both where they do not
-// exist. It fails with ErrInUse when another process has it open, with ErrSchema
-// when a newer version wrote it, and with ErrDamaged when some of it is missing.
+// Open opens the store in the directory dir, and creates both if they do not
+// exist. It fails with ErrInUse if another process has the store open, with ErrSchema
+// if a newer version wrote it, and with ErrDamaged if some of its files are missing.
 //
-// Close it when done; an entity runtime that was given the store does.
+// Close the store when done. An entity runtime closes the store that it was given.
 func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if opts.ChangeLogBytes <= 0 {
 		opts.ChangeLogBytes = DefaultChangeLogBytes
@@ -188,7 +188,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// openWriter opens the one connection that writes.
+// openWriter opens the connection that writes.
 func (s *Store) openWriter(ctx context.Context, path string) error {
 	w, err := sqlitedb.OpenWriter(ctx, path, pageSize)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Store) openWriter(ctx context.Context, path string) error {
 	return s.w.loadKeys(ctx)
 }
 
-// readInfo finds out what the store holds. REQUIRES: s.writing held, or nobody
+// readInfo reads what the store holds. REQUIRES: s.writing held, or nobody
 // else has the store yet.
 func (s *Store) readInfo(ctx context.Context) error {
 	row := s.readDB.QueryRowContext(ctx, `
@@ -252,7 +252,7 @@ func (s *Store) readGenerations(ctx context.Context) (list []entity.Generation, 
 	return list, err
 }
 
-// beginLong waits for a place for a query of a history. end gives it back.
+// beginLong waits until a query of a history may run. The caller must call end after it.
 func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	select {
 	case s.long <- struct{}{}:
@@ -262,7 +262,7 @@ func (s *Store) beginLong(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// begin waits until nobody else writes. The slice that does is asked to make way.
+// begin waits until nobody else writes. A slice that is writing makes way.
 func (s *Store) begin() {
 	s.waiting.Add(1)
 	s.writing.Lock()
@@ -281,7 +281,7 @@ func (s *Store) endSlice() {
 	s.slicing.Unlock()
 }
 
-// Info tells what the store holds. It is safe for concurrent use.
+// Info returns what the store holds. It is safe for concurrent use.
 func (s *Store) Info() entity.StoreInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,11 +290,11 @@ func (s *Store) Info() entity.StoreInfo {
 	return info
 }
 
-// Close completes the tables and closes the database, which copies what is left in the
-// WAL into it, and gives the directory free. A second Close does nothing.
+// Close completes the tables, closes the database, which copies the rest of the WAL into the
+// file, and releases the directory. A second Close does nothing.
 func (s *Store) Close() error {
 	if s.halt() {
-		// If there is no room for it on the disk the next Open finds it in the log.
+		// If the disk has no room for it, the next Open finds it in the log.
 		_ = s.flushAll(context.Background())
 	}
 	return s.release()
@@ -311,7 +311,7 @@ func (s *Store) halt() bool {
 	return true
 }
 
-// release closes whatever is open.
+// release closes everything that is open.
 func (s *Store) release() error {
 	var errs []error
 	if s.copies != nil {
@@ -331,7 +331,7 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// orphans counts rows of entities that are not there.
+// orphans counts rows of entities that do not exist.
 const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that is not there' FROM (
 	SELECT 'relation' AS t, count(*) AS n FROM relation WHERE source NOT IN (SELECT num FROM entity) OR target NOT IN (SELECT num FROM entity)
 	UNION ALL SELECT 'latest', count(*) FROM latest WHERE entity NOT IN (SELECT num FROM entity)
@@ -342,13 +342,13 @@ const orphans = `SELECT n || ' rows of table ' || t || ' are of an entity that i
 	UNION ALL SELECT 'stamp', count(*) FROM stamp WHERE entity NOT IN (SELECT num FROM entity UNION ALL SELECT num FROM doomed)
 ) WHERE n > 0`
 
-// unlisted counts rows that no query of their series finds.
+// unlisted counts rows that queries of their series do not find.
 const unlisted = `SELECT n || ' rows of telemetry are in hours that the table series_hour does not have' FROM (
 	SELECT count(*) AS n FROM telemetry t WHERE NOT EXISTS (SELECT 1 FROM series_hour WHERE entity = t.entity AND key = t.key AND hour = t.hour)
 ) WHERE n > 0`
 
-// Check reads the whole database and reports what is wrong with its pages, tables and
-// indexes, and unpacks all blocks. It takes as long as reading all files does. The error wraps ErrDamaged.
+// Check reads the whole database, unpacks all blocks, and reports what is wrong with pages, tables,
+// indexes and blocks. It takes as long as reading all files. The error wraps ErrDamaged.
 func (s *Store) Check(ctx context.Context) error {
 	var wrong []error
 	for _, query := range []string{"PRAGMA integrity_check", orphans, unlisted} {
