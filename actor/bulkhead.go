@@ -77,17 +77,12 @@ func (s *System) bulkheadStats() []BulkheadStats {
 	return all
 }
 
-// startSchedulers starts the system's own workers and those of its bulkheads. Whoever drives a system
-// has one worker for all.
-func (s *System) startSchedulers(cfg *systemConfig) {
-	s.sched = newScheduler(cfg.driver, bulkhead{weight: 1}, &s.parked)
+// startSchedulers starts the system's own workers and those of its bulkheads.
+func (s *System) startSchedulers(bulkheads []bulkhead) {
+	s.sched = newScheduler(bulkhead{weight: 1}, &s.parked)
 	s.scheds, s.bulkheads = []*scheduler{s.sched}, map[string]*scheduler{"": s.sched}
-	for _, b := range cfg.bulkheads {
-		if cfg.driver != nil {
-			s.bulkheads[b.name] = s.sched
-			continue
-		}
-		sched := newScheduler(nil, b, &s.parked)
+	for _, b := range bulkheads {
+		sched := newScheduler(b, &s.parked)
 		s.scheds, s.bulkheads[b.name] = append(s.scheds, sched), sched
 	}
 	if len(s.scheds) > 1 {

@@ -20,9 +20,8 @@ type clock struct {
 	mu      sync.Mutex
 	nodes   timerHeap
 	order   uint64
-	running bool
+	running bool // or somebody else fires what is due, see driveBy
 	closed  bool
-	driven  bool          // somebody else fires what is due
 	planned time.Duration // when the goroutine wakes by itself
 	wake    chan struct{}
 	wg      sync.WaitGroup
@@ -45,9 +44,7 @@ type ringFunc func()
 
 func (f ringFunc) ring() { f() }
 
-func newClock(driver Driver) *clock {
-	return &clock{base: time.Now(), driven: driver != nil, wake: make(chan struct{}, 1)}
-}
+func newClock() *clock { return &clock{base: time.Now(), wake: make(chan struct{}, 1)} }
 
 // now returns the time since the base.
 func (k *clock) now() time.Duration { return time.Since(k.base) }
@@ -96,7 +93,6 @@ func (k *clock) set(n *timerNode, when time.Duration, what ringer) bool {
 	n.order = k.order
 	k.nodes.push(n)
 	switch {
-	case k.driven:
 	case !k.running:
 		k.running = true
 		k.wg.Go(k.run)

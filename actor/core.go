@@ -26,7 +26,7 @@ func (c *core) lockSlow(w *worker) {
 	if c.mu.tries(lockPatience) {
 		return
 	}
-	if w == nil || !w.stepOut() {
+	if w == nil || !w.s.stepOut(w) {
 		c.mu.lockSlow()
 		return
 	}

@@ -59,7 +59,7 @@ func (co *coroutine) shift() (more bool) {
 	}()
 	for {
 		w := co.w
-		c := w.pick()
+		c := w.s.pick(w)
 		switch {
 		case c == nil:
 			w.leaving = leaving{kind: leaveIdle}
@@ -92,11 +92,8 @@ func (co *coroutine) run(c *core) {
 // ran goes on after a turn.
 func (w *worker) ran(c *core, again bool) {
 	w.playing = false
-	if again && w.s.driver != nil {
-		w.s.ready(c, nil)
-	} else if again {
-		w.queue.push(c)
-		w.s.wakeIfNeeded()
+	if again {
+		w.s.again(c, w)
 	}
 }
 
@@ -161,15 +158,9 @@ func (w *worker) drive(co *coroutine) {
 			co = o.to
 			w.enter(o.who)
 		case leavePark:
-			off := w.setAside(o.wait)
-			if w.s.driver != nil {
+			if co = w.s.park(w, o.wait); co == nil {
 				return
 			}
-			if off {
-				co = w.s.stacks.get()
-				continue
-			}
-			w.enter(o.wait.who)
 		}
 	}
 }
@@ -177,20 +168,15 @@ func (w *worker) drive(co *coroutine) {
 // setAside makes the wait known of a handler whose stack is off now. It reports false when what
 // it waits for has come meanwhile: then the stack goes on.
 func (w *worker) setAside(h *parking) bool {
-	c := h.who
+	c, co := h.who, h.co // once the wait is known, h belongs to the handler, which another worker may run
 	committed := h.commit()
-	switch {
-	case h.co != nil: // the wait ends the turn of a reentrant actor
-		if !committed {
-			c.stackReady(h.co, nil)
-		}
-		w.ran(c, c.impl().endTurn(w))
-	case !committed && w.s.driver != nil:
-		c.unpark()
-		w.s.ready(c, nil)
-	case !committed:
-		return false
+	if co == nil {
+		return committed
 	}
+	if !committed { // the wait ends the turn of a reentrant actor
+		c.stackReady(co, nil)
+	}
+	w.ran(c, c.impl().endTurn(w))
 	return true
 }
 

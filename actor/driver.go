@@ -1,6 +1,9 @@
 package actor
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
 // Driver runs the actors of a system in place of the workers: one step at a time,
 // on one goroutine, in the order that it likes. Package sim has one, which makes that order
@@ -30,21 +33,72 @@ type Driver interface {
 // turn is one message, Pinned actors run like the others, and the work of a Pipe is a step.
 func DrivenBy(d Driver) SystemOption { return systemOption(func(c *systemConfig) { c.driver = d }) }
 
-// driveUntil is waitFor in a driven system. told counts when both have come: the order must not
-// be a matter of luck.
-func (s *scheduler) driveUntil(told, done <-chan struct{}) (ok bool) {
-	s.driver.Until(func() bool {
+// driveBy has d run the system, on one worker for all bulkheads.
+func (s *System) driveBy(d Driver, bulkheads []bulkhead) {
+	s.sched = &scheduler{bulkhead: bulkhead{weight: 1}, parked: &s.parked, closed: true}
+	s.sched.runner = byDriver{s.sched, d}
+	solo := &worker{s: s.sched}
+	solo.covered.Store(true) // no other covers for it
+	s.sched.workers.Store(&[]*worker{solo})
+	s.scheds, s.bulkheads = []*scheduler{s.sched}, map[string]*scheduler{"": s.sched}
+	for _, b := range bulkheads {
+		s.bulkheads[b.name] = s.sched
+	}
+	s.rand = rand.New(d)
+	s.clock.running = true // the driver fires what is due
+	d.Attach(&Driven{s})
+}
+
+// solo returns the worker of a driven system.
+func (s *System) solo() *worker { return (*s.sched.workers.Load())[0] }
+
+// byDriver is the runner of a driven system. Its scheduler has one worker, which takes a step when it
+// is told to, and no limits: a turn is one message, and nobody sleeps.
+type byDriver struct {
+	*scheduler
+	driver Driver
+}
+
+func (r byDriver) ready(c *core, _ *worker) { r.driver.Ready(Step{who: c}) }
+func (r byDriver) again(c *core, _ *worker) { r.driver.Ready(Step{who: c}) }
+
+func (r byDriver) pick(w *worker) *core {
+	w.publish()
+	return w.step.next()
+}
+
+// over always has the stack set aside: what ends a wait early is a race.
+func (byDriver) over(*parking) bool { return false }
+
+func (r byDriver) park(w *worker, h *parking) *coroutine {
+	if !w.setAside(h) {
+		h.who.unpark()
+		r.ready(h.who, nil)
+	}
+	return nil
+}
+
+func (byDriver) stepOut(*worker) bool { return false } // no other could take its place
+
+// waitFor prefers told: the order must not be a matter of luck.
+func (r byDriver) waitFor(told, done <-chan struct{}) (ok bool) {
+	r.driver.Until(func() bool {
 		ok = isClosed(told)
 		return ok || isClosed(done)
 	}, done)
 	return ok
 }
 
-// settle lets a driver wait for what the end of a context has set off.
-func (s *scheduler) settle() {
-	if s.driver != nil {
-		s.driver.Settle()
+func (r byDriver) background(c *core, work func()) { r.driver.Ready(Step{who: c, run: work}) }
+
+func (r byDriver) settle() { r.driver.Settle() }
+
+// place has pinned actors run like the others.
+func (byDriver) place(at runsOn) runsOn {
+	if at == onThread {
+		return onPool
 	}
+	return at
 }
 
 // Step is something that a driven system has to do: a turn of an actor, the rest of a
@@ -113,12 +167,12 @@ const (
 // Run takes the step. A step is run once. Steps are run by one goroutine, also those of
 // several systems whose actors know each other, and none during another.
 func (s Step) Run() {
-	w := s.who.sys().sched.solo
+	w := s.who.sys().solo()
 	if s.co != nil {
 		w.drive(s.co)
 		return
 	}
-	w.solo = s
+	w.step = s
 	w.drive(w.s.stacks.get())
 }
 
@@ -185,7 +239,7 @@ func (d *Driven) Close() { d.sys.sched.closeStacks() }
 // will go on with it, and returns when that one is run. It must be called on that stack:
 // by Until, in a step of this system.
 func (d *Driven) SetAside(step Step, later func(Step)) {
-	w := d.sys.sched.solo
+	w := d.sys.solo()
 	co, c, playing := w.co.Load(), w.current.Swap(nil), w.playing
 	w.playing, w.leaving = false, leaving{kind: leaveAside}
 	later(Step{who: step.who, co: co})

@@ -9,7 +9,7 @@ import (
 // Picks of a worker that always has work of its own, until it takes what came from outside.
 func picksUntilTheGlobalQueuesTurn(t *testing.T, refill func(w *worker, own *core)) (picks int) {
 	t.Helper()
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	own, guest := new(core), new(core)
@@ -46,7 +46,7 @@ func TestAfterATurnThatUsedUpItsTimeTheGlobalQueueComesFirst(t *testing.T) {
 }
 
 func TestABusyWorkerLetsOtherGoroutinesRun(t *testing.T) {
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	for range lookEvery {

@@ -110,7 +110,7 @@ const (
 func (h *parking) await() {
 	c := h.who
 	w := c.worker.Load()
-	if w.s.driver == nil && h.state.Load() == parkOver { // a driven stack is always set aside: what ends a wait early is a race
+	if w.s.over(h) {
 		return
 	}
 	if !c.enterRuntime() {
@@ -146,6 +146,17 @@ func (h *parking) leave(w *worker) {
 // commit is the word of the worker that the stack is off. It reports false when the wait
 // is over already.
 func (h *parking) commit() bool { return h.state.CompareAndSwap(parkLeaving, parkParked) }
+
+func (byWorkers) over(h *parking) bool { return h.state.Load() == parkOver }
+
+func (s byWorkers) park(w *worker, h *parking) *coroutine {
+	co := w.co.Load()
+	if w.setAside(h) {
+		return s.stacks.get()
+	}
+	w.enter(h.who)
+	return co
+}
 
 // end lets the handler go on.
 func (h *parking) end(w *worker) {

@@ -216,7 +216,7 @@ func Blocking[M any](ctx *Context[M], f func() error) error {
 		return fmt.Errorf("blocking: %w", err)
 	}
 	if w := ctx.core.worker.Load(); w != nil && w.current.Load() == &ctx.cell().core {
-		if w.stepOut() {
+		if w.s.stepOut(w) {
 			defer w.stepIn()
 		}
 	}

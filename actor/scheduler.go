@@ -36,8 +36,7 @@ import (
 // goroutine). Where it does not know (a mutex, a driver, time.Sleep), the monitor adds workers
 // while actors wait and processors are idle.
 type scheduler struct {
-	driver Driver  // nil unless somebody else runs the system
-	solo   *worker // the one worker of a driven system
+	runner
 
 	walk walker // nil outside of the test that takes the workers' steps one at a time
 
@@ -74,39 +73,59 @@ type scheduler struct {
 	goroutines goroutines
 }
 
-func newScheduler(driver Driver, b bulkhead, parked *atomic.Int64) *scheduler {
-	s := &scheduler{driver: driver, turnMessages: turnMessages, bulkhead: b, parked: parked, processors: runtime.GOMAXPROCS(0)}
+// runner runs the actors of a scheduler that have something to do: its workers, or a [Driver]. It is
+// all in which a driven system differs from others, apart from how it is started.
+type runner interface {
+	// ready takes an actor that has just become runnable. w is the worker whose turn woke it, nil
+	// from outside.
+	ready(c *core, w *worker)
+	// again takes an actor whose turn on w has ended and left something to do.
+	again(c *core, w *worker)
+	// pick returns the actor whose turn is next, nil when w is to end.
+	pick(w *worker) *core
+	// over reports whether a handler goes on at once: what it waits for has come already.
+	over(h *parking) bool
+	// park makes the wait known of a handler whose stack w has left. It returns the stack with
+	// which w goes on, nil for none.
+	park(w *worker, h *parking) *coroutine
+	// stepOut says that the handler on w is about to block for something that the runtime knows of:
+	// nobody may miss the worker, but in a bulkhead. It reports false when the worker is out already;
+	// otherwise worker.stepIn ends it.
+	stepOut(w *worker) bool
+	// waitFor waits for told, or for done, which may be nil, on the caller's goroutine. It reports
+	// false for done, and what has been told counts also when both have come.
+	waitFor(told, done <-chan struct{}) bool
+	// background runs work of an actor that is not in its turn.
+	background(c *core, work func())
+	// settle is called when a context has ended that others may watch.
+	settle()
+	// place returns where the turns of an actor run that is to run there.
+	place(at runsOn) runsOn
+}
+
+// byWorkers is the runner that every system has, except those of package sim.
+type byWorkers struct{ *scheduler }
+
+func newScheduler(b bulkhead, parked *atomic.Int64) *scheduler {
+	s := &scheduler{turnMessages: turnMessages, bulkhead: b, parked: parked, processors: runtime.GOMAXPROCS(0)}
+	s.runner = byWorkers{s}
 	if s.n, s.most = b.workers, b.workers; !s.bounded() {
 		s.n, s.most = int32(s.processors), workersMax
 	}
 	s.allowed.Store(s.n)
 	s.workers.Store(new([]*worker))
-	if driver != nil {
-		s.turnMessages = 0
-		s.solo = &worker{s: s}
-		s.solo.covered.Store(true) // it is the only one: no other covers for it
-		s.workers.Store(&[]*worker{s.solo})
-		s.closed = true // there are no workers to end
-		return s
-	}
 	s.monitor = monitor{sleeping: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	s.goroutines.start(s.watch)
 	return s
 }
 
-// ready puts an actor that has just become runnable where it will be picked.
-// w is the worker whose turn woke it, nil from outside.
-func (s *scheduler) ready(c *core, w *worker) {
-	if s.driver != nil {
-		s.driver.Ready(Step{who: c})
-		return
-	}
+func (s byWorkers) ready(c *core, w *worker) {
 	if c.traits.runsOn() == onThread && !c.parked {
 		c.ext.thread.wake <- struct{}{}
 		return
 	}
 	s.step()
-	if w != nil && w.s == s && !w.away.Load() { // w may belong to the system of the sender
+	if w != nil && w.s == s.scheduler && !w.away.Load() { // w may belong to the system of the sender
 		if c = w.runnext.Swap(c); c != nil {
 			w.put(c)
 			s.wakeIfNeeded()
@@ -124,6 +143,11 @@ func (s *scheduler) ready(c *core, w *worker) {
 	}
 	s.global.push(c)
 	s.step()
+	s.wakeIfNeeded()
+}
+
+func (s byWorkers) again(c *core, w *worker) {
+	w.queue.push(c)
 	s.wakeIfNeeded()
 }
 
@@ -247,13 +271,8 @@ func (w *worker) uncover() {
 	}
 }
 
-// waitFor waits for told, or for done, which may be nil. It reports false for done, and what
-// has been told counts also when both have come.
-func (s *scheduler) waitFor(told, done <-chan struct{}) bool {
-	switch {
-	case s.driver != nil:
-		return s.driveUntil(told, done)
-	case done == nil: // a select costs 100 ns more
+func (byWorkers) waitFor(told, done <-chan struct{}) bool {
+	if done == nil { // a select costs 100 ns more
 		<-told
 		return true
 	}
@@ -265,14 +284,11 @@ func (s *scheduler) waitFor(told, done <-chan struct{}) bool {
 	}
 }
 
-// background runs work of an actor that is not in its turn.
-func (s *scheduler) background(c *core, work func()) {
-	if s.driver != nil {
-		s.driver.Ready(Step{who: c, run: work})
-		return
-	}
-	s.goroutines.start(work)
-}
+func (s byWorkers) background(_ *core, work func()) { s.goroutines.start(work) }
+
+func (byWorkers) settle() {} // whoever watches the context has a goroutine
+
+func (byWorkers) place(at runsOn) runsOn { return at }
 
 // close ends the workers once the queues are empty. goroutines knows when all have ended.
 func (s *scheduler) close() {

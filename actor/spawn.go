@@ -252,9 +252,7 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 	if cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender) {
 		return fmt.Errorf("spawn %q: a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order", name)
 	}
-	if cfg.runsOn == onThread && c.sched().driver != nil {
-		cfg.runsOn = onPool
-	}
+	cfg.runsOn = c.sched().place(cfg.runsOn)
 	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
 	if cfg.keeps {
 		c.traits |= keepsTrait

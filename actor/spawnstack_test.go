@@ -53,7 +53,7 @@ func spawnedYoung() *core {
 }
 
 func TestASpawnStackDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	for range 10 {
@@ -71,7 +71,7 @@ func TestASpawnStackDoesNotOvertakeWhoWasThereForLong(t *testing.T) {
 }
 
 func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	old := new(core)
@@ -97,7 +97,7 @@ func TestWhoSpawnsWithoutAnEndWaitsForWhatItHasSpawned(t *testing.T) {
 }
 
 func TestTheOldestOfASpawnStackIsPickedAtLast(t *testing.T) {
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	oldest := spawnedYoung()
@@ -115,7 +115,7 @@ func TestTheOldestOfASpawnStackIsPickedAtLast(t *testing.T) {
 }
 
 func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
-	s := newScheduler(nil, bulkhead{weight: 1}, new(atomic.Int64))
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()
 	w := &worker{s: s}
 	siblings := map[*core]bool{}

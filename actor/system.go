@@ -119,13 +119,14 @@ func NewSystem(name string, opts ...SystemOption) *System {
 		around: cfg.around, beforeSend: cfg.beforeSend, beforeSpawn: cfg.beforeSpawn,
 		warnings: warnings{off: cfg.silent},
 
-		rand:  rand.New(randomSource{cfg.driver}),
-		clock: newClock(cfg.driver), gone: make(chan struct{}),
+		rand:  rand.New(globalSource{}),
+		clock: newClock(), gone: make(chan struct{}),
 	}
 	s.nowhere = &Far{sys: s}
-	s.startSchedulers(&cfg)
 	if cfg.driver != nil {
-		cfg.driver.Attach(&Driven{s})
+		s.driveBy(cfg.driver, cfg.bulkheads)
+	} else {
+		s.startSchedulers(cfg.bulkheads)
 	}
 	s.inc = s.rand.Uint32() | 1
 	root := &cell[struct{}]{actor: rootActor{}}
@@ -144,16 +145,11 @@ func NewSystem(name string, opts ...SystemOption) *System {
 // [math/rand/v2]. Unlike a [rand.Rand] of your own it is safe for concurrent use. Not for secrets.
 func (s *System) Rand() *rand.Rand { return s.rand }
 
-// randomSource is where a system's random numbers come from.
-type randomSource struct{ driver Driver }
+// globalSource is where the random numbers of a system come from that nobody drives.
+type globalSource struct{}
 
 // Uint64 implements rand.Source.
-func (r randomSource) Uint64() uint64 {
-	if r.driver != nil {
-		return r.driver.Uint64()
-	}
-	return rand.Uint64()
-}
+func (globalSource) Uint64() uint64 { return rand.Uint64() }
 
 // rootActor stands at the root and supervises what the system spawns.
 type rootActor struct{}

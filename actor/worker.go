@@ -31,7 +31,7 @@ type worker struct {
 	s         *scheduler
 	leaving   leaving
 	wake      chan struct{}
-	solo      Step   // the step to take in a driven system
+	step      Step   // to take next in a driven system
 	playing   bool   // current has its turn
 	done      uint64 // messages handled that are not in handled yet
 	streak    int
@@ -80,15 +80,10 @@ func (w *worker) publish() {
 	}
 }
 
-// pick returns the next actor, and nil when the worker is to end. It sleeps
-// while there is none.
-func (w *worker) pick() *core {
-	if w.s.driver != nil {
-		w.publish()
-		return w.solo.next()
-	}
+// pick sleeps while there is nothing to do.
+func (s byWorkers) pick(w *worker) *core {
 	for {
-		if s := w.s; s.active.Load() > s.allowed.Load() && !w.retire() {
+		if s.active.Load() > s.allowed.Load() && !w.retire() {
 			return nil
 		}
 		c := w.next()
@@ -103,10 +98,10 @@ func (w *worker) pick() *core {
 			}
 		}
 		if w.seeking {
-			w.s.step()
+			s.step()
 			w.seeking = false
-			if w.s.searching.Add(-1) == 0 && w.s.waiting() {
-				w.s.wakeIfNeeded()
+			if s.searching.Add(-1) == 0 && s.waiting() {
+				s.wakeIfNeeded()
 			}
 		}
 		return c
@@ -324,11 +319,8 @@ func (w *worker) leave() {
 	}
 }
 
-// stepOut: the handler on w is about to block for something that the runtime knows of,
-// and nobody may miss the worker, but in a bulkhead. It reports false when the worker is out already.
-func (w *worker) stepOut() bool {
-	s := w.s
-	if s.driver != nil || !w.out.CompareAndSwap(false, true) {
+func (s byWorkers) stepOut(w *worker) bool {
+	if !w.out.CompareAndSwap(false, true) {
 		return false
 	}
 	if w.fenced.Load() && w.out.CompareAndSwap(true, false) { // it is no worker of the system any more
