@@ -31,6 +31,12 @@ import (
 // watchAgain is how long a watch waits that the server has not taken.
 const watchAgain = time.Second
 
+// putAgain is how long a put waits for the one before, and putAgainWithin for how long in all.
+const (
+	putAgain       = time.Millisecond
+	putAgainWithin = 5 * time.Second
+)
+
 // createAgain is how long Open waits before it asks servers again to make the stream.
 const createAgain = 100 * time.Millisecond
 
@@ -102,8 +108,7 @@ const (
 func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
 		stream, err := js.CreateStream(ctx, cfg)
-		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || refused.ErrorCode != errCodeNoPeers && refused.ErrorCode != errCodeUnavailable {
+		if !refusedWith(err, errCodeNoPeers) && !refusedWith(err, errCodeUnavailable) {
 			return stream, err
 		}
 		if pause.For(ctx, createAgain) != nil {
@@ -123,19 +128,42 @@ func (e *Engine) key(subject string) (key string, ok bool) {
 
 // Put implements cluster.Engine.
 func (e *Engine) Put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {
+	for began := time.Now(); ; {
+		rev, err := e.put(ctx, key, value, was)
+		// The leader of several replicas acknowledges a message before it takes the next one with that
+		// subject, and refuses one that comes in between as if its sequence were wrong.
+		if !refusedWith(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) || time.Since(began) > putAgainWithin {
+			return rev, err
+		}
+		if now, getErr := e.Get(ctx, key); getErr != nil && !errors.Is(getErr, cluster.ErrNotFound) || now.Revision != was {
+			return rev, err
+		}
+		if pause.For(ctx, putAgain) != nil {
+			return rev, err
+		}
+	}
+}
+
+// put is Put that may find a conflict where there is none.
+func (e *Engine) put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("put %q: %w", key, err)
 	}
 	ack, err := e.js.PublishMsg(ctx, &nats.Msg{Subject: e.subject(key), Data: value}, jetstream.WithExpectLastSequencePerSubject(uint64(was)))
-	var refused *jetstream.APIError
 	switch {
 	case err == nil:
 		return cluster.Revision(ack.Sequence), nil
-	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return 0, fmt.Errorf("put %q at %d: %w", key, was, cluster.ErrConflict)
+	case refusedWith(err, jetstream.JSErrCodeStreamWrongLastSequence), refusedWith(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, fmt.Errorf("put %q at %d: %w: %w", key, was, cluster.ErrConflict, err)
 	default:
 		return 0, fmt.Errorf("put %q: %w: %w", key, cluster.ErrUnsure, err)
 	}
+}
+
+// refusedWith reports whether JetStream has refused something with that code.
+func refusedWith(err error, code jetstream.ErrorCode) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode == code
 }
 
 // Get implements cluster.Engine.
