@@ -272,10 +272,10 @@ func (t *transaction) pack() error {
 		packed := from
 		if n-from >= w.packFrom {
 			some, err := t.packRows(w.rows[from:n])
-			if err != nil && !sealed.Unreadable(err) {
+			if err != nil && !sealed.Unreadable(err) && !errors.Is(err, block.ErrLimit) {
 				return err
 			}
-			packed += some
+			packed += some // the sealer tells what is wrong with the others
 		}
 		w.loose = append(w.loose, w.rows[packed:n]...)
 		from = n

@@ -93,7 +93,7 @@ type Store struct {
 	failures  sealed.Failures
 
 	compacting sync.Mutex // held by Compact, before slicing
-	slicing    sync.Mutex // held for a slice, before writing: a commit waits for one of them at most
+	slicing    sync.Mutex // held for a slice, before writing, so that a commit rarely waits for more than one
 	writing    sync.Mutex
 	waiting    atomic.Int32 // how many wait for writing, slices not included
 	w          *writer      // guarded by writing
