@@ -151,6 +151,7 @@ func (f *feedQuery) parseEvery(text string) (err error) {
 
 // outlet writes events to a reader. An event without a cursor does not change where the reader
 // resumes. Data of more than streamFlushBytes is not copied, and must not be changed afterwards.
+// buffered returns about how many bytes the events since the last flush have.
 type outlet interface {
 	event(name, cursor string, data []byte)
 	alive(cursor string)
@@ -169,7 +170,7 @@ type feed struct {
 	changes *entity.Follower
 	missed  error  // why changes before the first event are missing, or nil
 	cursor  string // the last one sent to the reader
-	data    []byte // of the current event
+	buf     []byte // for the data of small events
 	known   map[string]bool
 	hidden  map[string]bool // entities that are outside of the scope, until an edit
 	sent    map[feedKey]sentValue
@@ -303,7 +304,7 @@ func (f *feed) follow(ctx context.Context) error {
 		switch {
 		case err == nil:
 			if err = f.take(ctx, &c); err == nil {
-				err = f.gather(ctx)
+				err = f.gather(ctx, until)
 			}
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 			err = nil
@@ -328,9 +329,10 @@ func (f *feed) follow(ctx context.Context) error {
 	}
 }
 
-// gather handles the changes that are ready, so that a burst becomes one write.
-func (f *feed) gather(ctx context.Context) error {
-	for f.out.buffered() < streamFlushBytes && (f.query.mode != feedPeriodic || time.Now().Before(f.due)) {
+// gather handles the changes that are ready, until a time at most, so that a burst becomes one
+// write.
+func (f *feed) gather(ctx context.Context, until time.Time) error {
+	for ctx.Err() == nil && f.out.buffered() < streamFlushBytes && time.Now().Before(until) {
 		c, ok := f.changes.Ready()
 		if !ok {
 			return nil
@@ -355,18 +357,20 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 		f.sendPending("") // keeps the order
 		event := newEditEvent(c)
 		f.hideEnds(ctx, event)
-		if f.data, err = encodeJSON(event); err != nil {
+		data, err := encodeJSON(event)
+		if err != nil {
 			return err
 		}
-		f.send(eventEdit, c.Cursor)
+		f.send(eventEdit, c.Cursor, data)
 		return nil
 	}
 	if c.Command != nil {
 		f.sendPending("")
-		if f.data, err = encodeJSON(commandEventJSON{c.Entity, c.TS, newCommandJSON(c.Command), c.Committed}); err != nil {
+		data, err := encodeJSON(commandEventJSON{c.Entity, c.TS, newCommandJSON(c.Command), c.Committed})
+		if err != nil {
 			return err
 		}
-		f.send(eventCommand, c.Cursor)
+		f.send(eventCommand, c.Cursor, data)
 		return nil
 	}
 	if c.Presence != nil {
@@ -389,21 +393,22 @@ func (f *feed) take(ctx context.Context, c *entity.Change) error {
 	default:
 	}
 	if len(some.Values) > 0 {
-		f.encode(&some)
-		f.send(eventChange, c.Cursor)
+		f.send(eventChange, c.Cursor, f.encode(&some))
 	}
 	return nil
 }
 
-// encode makes data of a reading.
-func (f *feed) encode(c *entity.Change) {
+// encode returns the data of a reading, which is valid until the next event and must not be
+// changed: other streams may send the same bytes.
+func (f *feed) encode(c *entity.Change) []byte {
 	switch size := c.Bytes(); {
 	case size <= streamFlushBytes/8: // also where each byte is escaped
-		f.data = appendChange(f.data[:0], c)
+		f.buf = appendChange(f.buf[:0], c)
+		return f.buf
 	case f.query.mode == feedRealtime && len(f.query.keys) == 0: // the same for all readers
-		f.data = f.api.large.encode(c, size)
+		return f.api.large.encode(c, size)
 	default:
-		f.data = appendChange(make([]byte, 0, size), c)
+		return appendChange(make([]byte, 0, size), c)
 	}
 }
 
@@ -413,13 +418,13 @@ func (f *feed) takePresence(c *entity.Change) {
 		return
 	}
 	f.sendPending("")
-	f.data = append(f.data[:0], `{"entity":`...)
-	f.data = value.String(c.Entity).AppendJSON(f.data)
-	f.data = strconv.AppendInt(append(f.data, `,"ts":`...), c.TS, 10)
-	f.data = c.Presence.AppendJSON(append(f.data, `,"presence":`...))
-	f.data = strconv.AppendInt(append(f.data, `,"committed_ms":`...), c.Committed, 10)
-	f.data = append(f.data, '}')
-	f.send(eventPresence, c.Cursor)
+	f.buf = append(f.buf[:0], `{"entity":`...)
+	f.buf = value.String(c.Entity).AppendJSON(f.buf)
+	f.buf = strconv.AppendInt(append(f.buf, `,"ts":`...), c.TS, 10)
+	f.buf = c.Presence.AppendJSON(append(f.buf, `,"presence":`...))
+	f.buf = strconv.AppendInt(append(f.buf, `,"committed_ms":`...), c.Committed, 10)
+	f.buf = append(f.buf, '}')
+	f.send(eventPresence, c.Cursor, f.buf)
 }
 
 // hideEnds removes relations to entities that the reader may not see from an event.
@@ -438,14 +443,14 @@ func (f *feed) hideEnds(ctx context.Context, event *editEventJSON) {
 }
 
 // send sends data as an event. With a cursor, the reader resumes after it.
-func (f *feed) send(name, cursor string) {
+func (f *feed) send(name, cursor string, data []byte) {
 	f.count(name)
 	if cursor != "" {
 		f.cursor = cursor
 	}
-	f.out.event(name, cursor, f.data)
-	if cap(f.data) > streamFlushBytes { // the outlet has it, or it is shared
-		f.data = nil
+	f.out.event(name, cursor, data)
+	if cap(f.buf) > streamFlushBytes { // the outlet may still have it
+		f.buf = nil
 	}
 }
 
@@ -569,12 +574,12 @@ func (f *feed) sendConflated(id string, p *conflated, cursor string) {
 	}
 	slices.Sort(times)
 	for i, ts := range times {
-		f.encode(&entity.Change{Entity: id, TS: ts, Values: byTime[ts], Committed: p.committed})
+		data := f.encode(&entity.Change{Entity: id, TS: ts, Values: byTime[ts], Committed: p.committed})
 		at := ""
 		if i == len(times)-1 {
 			at = cursor
 		}
-		f.send(eventChange, at)
+		f.send(eventChange, at, data)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -412,4 +414,151 @@ func TestLargeEventsAreWhole(t *testing.T) {
 		t.Fatalf("%s with %d bytes", m.Event, len(m.Data))
 	}
 	all.mustBe("edit", string(quoted))
+}
+
+// A stream that continues with small events does not change large ones that others have yet to send.
+func TestLargeEventsAreTheSameForLaterStreams(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	open := func(query string) *events {
+		e := s.open("/v1/stream" + query)
+		e.lines.Buffer(nil, 1<<20)
+		return e
+	}
+	streams := []*events{open(""), open("")}
+	for _, size := range []int{5 << 10, 20 << 10, 60 << 10} {
+		large := fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("x", size))
+		wants := []string{`{"n":1}`, large, `{"n":2}`, `{"n":3}`}
+		var b strings.Builder
+		for i, values := range wants {
+			fmt.Fprintf(&b, `,{"ts":%d,"values":%s}`, size+i, values)
+		}
+		s.post("a", "["+b.String()[1:]+"]")
+		check := func(e *events, first int) {
+			t.Helper()
+			for i := first; i < len(wants); i++ {
+				ev, ok := e.next()
+				head := fmt.Sprintf(`{"entity":"a","ts":%d,"values":%s,"committed_ms":`, size+i, wants[i])
+				if !ok || ev.name != eventChange || !strings.HasPrefix(ev.data, head) || !json.Valid([]byte(ev.data)) {
+					t.Fatalf("with %d bytes, event %d is %s %.100s", size, i, ev.name, ev.data)
+				}
+			}
+		}
+		ev, _ := streams[0].next()
+		if !strings.Contains(ev.data, wants[0]) {
+			t.Fatalf("the first event is %.100s", ev.data)
+		}
+		check(streams[0], 1)
+		check(streams[1], 0)
+		later := open("?cursor=" + ev.id)
+		check(later, 1)
+		later.cancel()
+	}
+}
+
+// chunkedWriter is the response of a stream. It accepts nothing until it is released, and then
+// counts the large writes between flushes.
+type chunkedWriter struct {
+	httptest.ResponseRecorder
+	first, release, done chan struct{}
+	fails                bool
+	want, large, most    int
+	total                int
+}
+
+func (w *chunkedWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *chunkedWriter) Write(p []byte) (int, error) {
+	if len(p) > streamFlushBytes {
+		w.large++
+		w.most = max(w.most, w.large)
+		w.total++
+		if w.fails {
+			return 0, http.ErrHandlerTimeout
+		}
+	}
+	return len(p), nil
+}
+
+func (w *chunkedWriter) FlushError() error {
+	if w.first != nil {
+		close(w.first)
+		w.first = nil
+		<-w.release
+	}
+	if w.large = 0; w.total == w.want {
+		close(w.done)
+		w.want = -1
+	}
+	return nil
+}
+
+func TestStreamFlushesEachOfManyLargeEvents(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]bool{"written": false, "failing": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "")
+			const n = 5
+			w := &chunkedWriter{first: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}), want: n, fails: fails}
+			first := w.first
+			ended := s.runFeed(t.Context(), &eventWriter{w: w, rc: http.NewResponseController(w)})
+			receive(t, first, "the beginning of the stream")
+			for i := range n {
+				s.post("a", fmt.Sprintf(`{"ts":%d,"values":{"text":"%s"}}`, i, strings.Repeat("x", 60<<10)))
+			}
+			close(w.release)
+			if fails {
+				receive(t, ended, "the end of the stream")
+				same(t, "events after an error", s.streams.events[0].Load(), uint64(1))
+				return
+			}
+			receive(t, w.done, "all events")
+			same(t, "large events before a flush", w.most, 1)
+		})
+	}
+}
+
+// leavingOutlet is a reader that leaves with the first event.
+type leavingOutlet struct {
+	*slowOutlet
+	leave context.CancelFunc
+}
+
+func (o leavingOutlet) event(string, string, []byte) { o.leave() }
+
+func TestStreamOfALeavingReaderSendsNoMore(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := leavingOutlet{&slowOutlet{first: make(chan struct{}), release: make(chan struct{})}, cancel}
+	ended := s.runFeed(ctx, out)
+	receive(t, out.first, "the beginning of the stream")
+	s.post("a", `[{"ts":1,"values":{"n":1}},{"ts":2,"values":{"n":2}},{"ts":3,"values":{"n":3}}]`)
+	close(out.release)
+	receive(t, ended, "the end of the stream")
+	same(t, "events", s.streams.events[0].Load(), uint64(1))
+}
+
+// runFeed sends all readings to an outlet. It returns what is closed when the stream has ended.
+func (r *running) runFeed(ctx context.Context, out outlet) <-chan struct{} {
+	r.t.Helper()
+	query, err := (&feedRequest{Kinds: "readings"}).query(r.asAnybody())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	f := r.streams.newFeed(query, out)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	if err := f.open(ctx, ""); err != nil {
+		cancel()
+		r.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer cancel()
+		f.run(ctx)
+	}()
+	return ended
 }

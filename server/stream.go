@@ -89,11 +89,12 @@ func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamReq
 
 // eventWriter writes server-sent events.
 type eventWriter struct {
-	w   http.ResponseWriter
-	rc  *http.ResponseController
-	buf []byte
-	id  string // the last one written
-	err error  // of writing a large event
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	buf     []byte
+	written int    // bytes of large events since the last flush
+	id      string // the last one written
+	err     error  // of writing a large event
 }
 
 // open writes the headers.
@@ -111,6 +112,7 @@ func (e *eventWriter) event(name, cursor string, data []byte) {
 	e.buf = append(e.buf, "\ndata: "...)
 	if len(data) > streamFlushBytes {
 		e.write()
+		e.written += len(data)
 		if e.err == nil {
 			_, e.err = e.w.Write(data)
 		}
@@ -137,13 +139,14 @@ func (e *eventWriter) cursor(id string) {
 	e.buf = append(append(append(e.buf, "id: "...), id...), '\n')
 }
 
-func (e *eventWriter) buffered() int { return len(e.buf) }
+func (e *eventWriter) buffered() int { return e.written + len(e.buf) }
 
 func (e *eventWriter) flush() error {
 	if len(e.buf) == 0 && e.err == nil {
 		return nil
 	}
 	e.write()
+	e.written = 0
 	if e.err == nil {
 		e.err = e.rc.Flush()
 	}
