@@ -64,15 +64,22 @@ func (f *filterBudget) take(session, owner, filter string) bool {
 	return true
 }
 
-// settle charges a session for the subscriptions that it has.
-func (f *filterBudget) settle(cl *mochi.Client, owner string) {
+// settle charges a session for the subscriptions that it has. The client that has the session now
+// counts, which need not be the one that has caused the call: another connection may have taken the
+// session over, or it may have ended.
+func (f *filterBudget) settle(clients *mochi.Clients, session string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cl, ok := clients.Get(session)
+	if !ok {
+		f.set(session, "", 0)
+		return
+	}
 	var n int64
 	for filter := range cl.State.Subscriptions.GetAll() {
 		n += costOf(filter)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.set(cl.ID, owner, n)
+	f.set(session, ownerOf(cl), n)
 }
 
 // end discharges a session that has ended.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/mochi-mqtt/server/v2/packets"
 )
 
 // request subscribes to one filter with QoS 1, with user properties of a number of bytes, and returns
@@ -100,6 +102,90 @@ func TestTheMemoryOfAllSubscriptionsIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		same(t, "bytes after the sessions have ended", b.filters.bytes(), 0)
+	})
+}
+
+// mochi asks for permission to send each message of $SYS, as it does for each subscription.
+func TestMessagesOfMochiAreNotSubscriptions(t *testing.T) {
+	t.Parallel()
+	inBubbleWith(t, Limits{FilterBytes: 1}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		c := p.dial(t, "monitor", 5)
+		same(t, "the code", c.request("$SYS/#", 0), 1)
+		same(t, "bytes after subscribing", b.filters.bytes(), costOf("$SYS/#"))
+		uptimes := map[string]bool{}
+		for len(uptimes) < 3 { // the first is retained, and each later one is sent with all others of $SYS
+			kind, body := c.read()
+			same(t, "the kind of packet", kind&0xf0, 0x30)
+			if _, uptime, ok := strings.Cut(string(body), "$SYS/broker/uptime"); ok {
+				uptimes[uptime] = true
+			}
+		}
+		synctest.Wait()
+		same(t, "bytes after the messages", b.filters.bytes(), costOf("$SYS/#"))
+	})
+}
+
+func TestEachSubscriptionIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	inBubbleWith(t, Limits{FilterBytes: 1}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		subscribe := func(c *rawClient, filters ...string) []byte {
+			body := []byte{0, 1, 0}
+			for _, filter := range filters {
+				body = append(binary.BigEndian.AppendUint16(body, uint16(len(filter))), filter...)
+				body = append(body, 0)
+			}
+			c.write(0x82, body)
+			_, answer := c.read()
+			return answer[3:]
+		}
+		first, _ := p.dialWith(t, "client", 5, 0, keepSession)
+		large := strings.Repeat("/", 12) // there is room for one such filter
+		other := "x" + large[1:]
+		long := strings.Repeat("x", maxNameBytes+1)
+		same(t, "the codes", fmt.Sprintf("%x", subscribe(first, "a/#/b", large, long, large)), "8f008f00")
+		same(t, "bytes with a subscription", b.filters.bytes(), costOf(large))
+		for range 2 {
+			same(t, "the codes beyond the limit", fmt.Sprintf("%x", subscribe(first, other, "a", other, large)), "97009700")
+			same(t, "bytes with another one", b.filters.bytes(), costOf(large)+costOf("a"))
+		}
+		_, present := p.dialWith(t, "client", 5, 0, keepSession)
+		same(t, "whether the session is taken over", present, true)
+		synctest.Wait()
+		same(t, "bytes after the takeover", b.filters.bytes(), costOf(large)+costOf("a"))
+		last := p.dial(t, "client", 5)
+		synctest.Wait()
+		same(t, "bytes after a clean start", b.filters.bytes(), 0)
+		subscribe(last, large, "a")
+		last.write(0xa2, append([]byte{0, 1, 0, 0, byte(len(large))}, large...))
+		last.read()
+		same(t, "bytes after unsubscribing", b.filters.bytes(), costOf("a"))
+		_ = last.nc.Close()
+		synctest.Wait()
+		same(t, "bytes after the end", b.filters.bytes(), 0)
+	})
+}
+
+// A connection may handle a SUBSCRIBE while another one takes its session over.
+func TestTheSessionOfTheLatestConnectionIsCharged(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		p.dialWith(t, "client", 5, 0, keepSession)
+		synctest.Wait()
+		old, _ := b.server.Clients.Get("client")
+		c, _ := p.dialWith(t, "client", 5, 0, keepSession)
+		same(t, "the code", c.request("a", 0), 1)
+		h := &hook{broker: b}
+		late := func() {
+			pk := packets.Packet{Filters: packets.Subscriptions{{Filter: "late/b"}}}
+			old.State.Subscriptions.Add("late/b", pk.Filters[0])
+			h.OnSubscribed(old, h.OnSubscribe(old, pk), []byte{0})
+		}
+		late()
+		same(t, "bytes", b.filters.bytes(), costOf("a"))
+		p.dial(t, "client", 5).write(0xe0, nil)
+		synctest.Wait()
+		late()
+		same(t, "bytes after the end of the session", b.filters.bytes(), 0)
 	})
 }
 

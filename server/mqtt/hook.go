@@ -29,7 +29,7 @@ func (h *hook) ID() string { return "greenroom" }
 func (h *hook) Provides(b byte) bool {
 	switch b {
 	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
-		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribed, mochi.OnUnsubscribed,
+		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribe, mochi.OnSubscribed, mochi.OnUnsubscribed,
 		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired, mochi.OnRetainedExpired, mochi.OnPacketProcessed:
 		return true
 	default:
@@ -52,7 +52,7 @@ func (h *hook) OnACLCheck(cl *mochi.Client, filter string, write bool) bool {
 	if ok && !h.broker.maySee(c, filter) {
 		return false
 	}
-	return isAllowed(filter) && h.broker.hasRoom(cl, filter)
+	return filter != noRoom && isAllowed(filter)
 }
 
 // isAllowed reports whether a filter is short enough, and has few enough levels. The time that mochi
@@ -61,12 +61,39 @@ func isAllowed(filter string) bool {
 	return len(filter) <= maxNameBytes && strings.Count(filter, "/") < maxFilterLevels
 }
 
-// hasRoom reports whether a client's session has room for a subscription.
-func (b *Broker) hasRoom(cl *mochi.Client, filter string) bool {
-	if _, have := cl.State.Subscriptions.Get(filter); have {
-		return true
+// noRoom replaces a filter that a session has no room for. OnACLCheck refuses it, and clients cannot
+// send it.
+const noRoom = "\x00"
+
+// OnSubscribe charges the session for the subscriptions that it does not have yet. OnACLCheck cannot
+// do so: mochi also calls it, on other goroutines, for each message of its own that it sends.
+// OnSubscribed corrects the charge if mochi refuses a filter for another reason.
+func (h *hook) OnSubscribe(cl *mochi.Client, pk packets.Packet) packets.Packet {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok {
+		return pk
 	}
-	return cl.State.Subscriptions.Len() < maxSubscriptions && b.filters.take(cl.ID, ownerOf(cl), filter)
+	n := cl.State.Subscriptions.Len()
+	room := make(map[string]bool, len(pk.Filters)) // a packet may name a filter more than once
+	for i := range pk.Filters {
+		filter := pk.Filters[i].Filter
+		if !mochi.IsValidFilter(filter, false) || !isAllowed(filter) || !h.broker.maySee(c, filter) {
+			continue // mochi or OnACLCheck refuses it
+		}
+		fits, known := room[filter]
+		if !known {
+			_, fits = cl.State.Subscriptions.Get(filter)
+			if !fits && n < maxSubscriptions && h.broker.filters.take(cl.ID, ownerOf(cl), filter) {
+				fits = true
+				n++
+			}
+			room[filter] = fits
+		}
+		if !fits {
+			pk.Filters[i].Filter = noRoom
+		}
+	}
+	return pk
 }
 
 // ownerOf returns the name of the principal of a client, or "" if nobody has to log in.
@@ -115,7 +142,7 @@ func (h *hook) OnSessionEstablished(cl *mochi.Client, _ packets.Packet) {
 	h.broker.wills.cancel(cl.ID)
 	h.broker.sessions.resumed(cl.ID)
 	if c, ok := cl.Net.Conn.(*conn); ok {
-		h.broker.filters.settle(cl, ownerOf(cl))
+		h.broker.filters.settle(h.broker.server.Clients, cl.ID)
 		c.outbox.inherit(cl)
 		c.resumeExchanges(cl)
 		c.flow.open()
@@ -189,14 +216,15 @@ func (h *hook) OnSubscribed(cl *mochi.Client, pk packets.Packet, codes []byte) {
 	if c, ok := cl.Net.Conn.(*conn); ok {
 		for i, code := range codes {
 			switch filter := pk.Filters[i].Filter; {
-			case code != packets.ErrNotAuthorized.Code || !h.broker.maySee(c, filter):
-			case isAllowed(filter):
+			case code != packets.ErrNotAuthorized.Code:
+			case filter == noRoom:
 				codes[i] = packets.ErrQuotaExceeded.Code
-			default:
+			case h.broker.maySee(c, filter):
 				codes[i] = packets.ErrTopicFilterInvalid.Code
+			default:
 			}
 		}
-		h.broker.filters.settle(cl, ownerOf(cl))
+		h.broker.filters.settle(h.broker.server.Clients, cl.ID)
 		h.broker.shadow.subscribed(c, &pk, codes)
 		c.keepRetained(&pk, codes)
 		for i, sub := range pk.Filters {
@@ -213,7 +241,7 @@ func (h *hook) OnUnsubscribed(cl *mochi.Client, pk packets.Packet) {
 	if !ok {
 		return
 	}
-	h.broker.filters.settle(cl, ownerOf(cl))
+	h.broker.filters.settle(h.broker.server.Clients, cl.ID)
 	var told []layout.Layout
 	for _, sub := range pk.Filters {
 		if l := h.broker.layoutOf(sub.Filter); l != nil && !slices.Contains(told, l) {

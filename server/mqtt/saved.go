@@ -368,8 +368,8 @@ func (b *Broker) revive(s *savedSession) *mochi.Client {
 		cl.State.Subscriptions.Add(sub.Filter, sub)
 		b.shadow.want()
 	}
-	b.filters.settle(cl, ownerOf(cl))
 	b.server.Clients.Add(cl)
+	b.filters.settle(b.server.Clients, cl.ID)
 	return cl
 }
 
