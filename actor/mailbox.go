@@ -489,11 +489,11 @@ func (c *cell[M]) tellAdmitted(e envelope[M]) verdict {
 // tellOrWait implements target.
 func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	if c.core.kind.queue != nil {
-		if v, wait := c.core.kind.queue.(queue[M]).post(c, e, w, patient); wait == nil {
+		v, wait := c.core.kind.queue.(queue[M]).post(c, e, w, patient)
+		if wait == nil {
 			return v, nil
-		} else {
-			return v, wait
 		}
+		return v, wait
 	}
 	return c.post(&e, w), nil
 }

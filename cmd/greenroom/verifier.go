@@ -186,7 +186,7 @@ func (v *verifier) patch(ctx context.Context, id string, begun func()) tally {
 	})
 }
 
-// relate puts relations of the types 0, 1, 2 …
+// relate puts relations of the types 0, 1, 2 and so on.
 func (v *verifier) relate(ctx context.Context, round int, begun func()) tally {
 	from, to := verifyID(round, "edit-0"), verifyID(round, "edit-1")
 	return until(begun, func(n int64) error {

@@ -25,7 +25,7 @@ func until(begun func(), f func(n int64) error) (t tally) {
 	}
 }
 
-// putTypes replaces a type by versions whose maximum of n is 0, 1, 2 …
+// putTypes replaces a type by versions whose maximum of n is 0, 1, 2 and so on.
 func (v *verifier) putTypes(ctx context.Context, round int, begun func()) tally {
 	return until(begun, func(n int64) error {
 		condition := []string{"If-Match", "*"}

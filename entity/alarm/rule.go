@@ -187,8 +187,7 @@ func (r *rule) condition(in, text string, slot func(*filter.Path) int, other err
 	}
 	f, err := filter.Parse(text)
 	if err != nil {
-		var place *filter.Error
-		if errors.As(err, &place) {
+		if place, ok := errors.AsType[*filter.Error](err); ok {
 			return nil, &ConditionError{in, place}
 		}
 		return nil, fmt.Errorf("%s: %w: %w", in, entity.ErrInvalid, err)
@@ -226,12 +225,9 @@ func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 	switch p.Root {
 	case filter.RootLatest:
 		n := slot(p)
-		for _, k := range r.keys {
-			if k == n {
-				return n
-			}
+		if !slices.Contains(r.keys, n) {
+			r.keys = append(r.keys, n)
 		}
-		r.keys = append(r.keys, n)
 		return n
 	case filter.RootAttributes, filter.RootDesired, filter.RootReported:
 		r.leaves = true

@@ -61,7 +61,8 @@ func appendLine(dst []byte, v []int64) ([]byte, bool) {
 // bits: packed, in planes or as varints, whichever is shortest. Planes are best for noise, and varints where
 // the same differences of many digits come again.
 func (e *Encoder) differences(dst []byte, v []int64, least, most int) []byte {
-	diff := append(e.diff[:0], v...)
+	e.diff = append(e.diff[:0], v...)
+	diff := e.diff
 	order, fewest := 0, packedBits(diff)
 	for o := 1; o <= most && o < len(v); o++ {
 		subtract(diff, o)
@@ -69,11 +70,10 @@ func (e *Encoder) differences(dst []byte, v []int64, least, most int) []byte {
 			order, fewest = o, n
 		}
 	}
-	diff = append(diff[:0], v...)
+	copy(diff, v)
 	for o := 1; o <= order; o++ {
 		subtract(diff, o)
 	}
-	e.diff = diff
 	planes, varints := e.planes(diff), e.varints(diff)
 	switch packed := fewest/8 + len(v)/group; {
 	case packed <= min(len(planes), len(varints)):
@@ -169,10 +169,9 @@ func (e *Encoder) varints(d []int64) []byte {
 
 // table packs a column of few distinct values, nil for many.
 func (e *Encoder) table(v []int64) []byte {
-	table := append(e.sorted[:0], v...)
-	slices.Sort(table)
-	table = slices.Compact(table)
-	e.sorted = table
+	e.sorted = append(e.sorted[:0], v...)
+	slices.Sort(e.sorted)
+	table := slices.Compact(e.sorted)
 	if len(table) > len(v)/2 {
 		return nil
 	}

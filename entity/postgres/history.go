@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -91,7 +92,7 @@ func (p *page) queue(batch *pgx.Batch, q part) {
 		p.rows, err = pgx.CollectRows(rows, scanPoint)
 		return err
 	})
-	batch.Queue(blocks, append(args[:len(args):len(args)], q.blocks)...).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(blocks, append(slices.Clip(args), q.blocks)...).Query(func(rows pgx.Rows) (err error) {
 		p.blocks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b packed, err error) {
 			err = row.Scan(&b.first, &b.last, &b.Values, &b.Times)
 			return b, err

@@ -278,7 +278,7 @@ type sealCursor struct {
 	list   []seriesNum // that are left
 	at     int         // the range of the first one that is in work
 	from   int64       // where its next run begins in that range, if it is later than the range's start
-	failed []*failedRun
+	failed []*runError
 }
 
 // next moves the cursor on to the next range, or the next series.
@@ -289,14 +289,14 @@ func (c *sealCursor) next(p *pass) {
 	}
 }
 
-// failedRun is why rows of a series from a time on stay as they are, and up to when they do.
-type failedRun struct {
+// runError is why rows of a series from a time on stay as they are, and up to when they do.
+type runError struct {
 	seriesNum
 	from, to int64
 	error
 }
 
-func (f *failedRun) Unwrap() error { return f.error }
+func (f *runError) Unwrap() error { return f.error }
 
 // sealSlice seals rows from the cursor on, and tells how long it took. It moves the cursor on when
 // that is committed.
@@ -320,7 +320,7 @@ func (s *Store) sealSlice(ctx context.Context, p *pass, c *sealCursor) (took tim
 	})
 	if err == nil {
 		*c = next
-	} else if failed, ok := errors.AsType[*failedRun](err); ok {
+	} else if failed, ok := errors.AsType[*runError](err); ok {
 		// The slice is tried again without these rows: it has been taken back as a whole.
 		c.failed = append(c.failed, failed)
 		err = nil
@@ -363,7 +363,7 @@ const runEnd = `WITH run AS (SELECT ts, seq, row_number() OVER w AS n, sum(size)
 	WHERE EXISTS (SELECT FROM entity WHERE num = $1)`
 
 // sealRun seals the first rows of a series in a range of times, and returns how many, and the time from which
-// on there are others: to if there are none. If it fails with a failedRun it has to be taken back.
+// on there are others: to if there are none. If it fails with a runError it has to be taken back.
 func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, to int64) (n int, next int64, err error) {
 	var first, last entity.Place
 	var more bool
@@ -399,7 +399,7 @@ func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, 
 	}
 	// These are all of them: no other block begins among them.
 	if _, err := s.packer.Seal(b, &run); sealed.Unreadable(err) {
-		return 0, 0, &failedRun{series, from, run.TS[run.Len()-1] + 1, err}
+		return 0, 0, &runError{series, from, run.TS[run.Len()-1] + 1, err}
 	} else if err != nil {
 		return 0, 0, err
 	}

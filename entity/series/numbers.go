@@ -119,7 +119,7 @@ func before(ts []int64, end int64) int {
 // addRun adds numbers of one kind behind the last one.
 func (s *Summary) addRun(ts []int64, bits []uint64, kind value.Kind) {
 	first, last := value.FromRaw(kind, bits[0], ""), value.FromRaw(kind, bits[len(bits)-1], "")
-	low, high := first, first
+	var low, high value.Value
 	if kind == value.KindFloat {
 		least, most := math.Float64frombits(bits[0]), math.Float64frombits(bits[0])
 		for _, b := range bits[1:] {

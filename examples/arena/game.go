@@ -65,7 +65,7 @@ func start(ctx context.Context, c config) (g *game, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.sys = actor.NewSystem(c.name, actor.WithLogger(slog.Default().With("node", c.name)))
+	g.sys = actor.NewSystem(c.name, actor.WithLogger(slog.Default().With(slog.String("node", c.name))))
 	g.ends = append(g.ends, func(ctx context.Context) error {
 		_, err := g.sys.Shutdown(ctx)
 		return err

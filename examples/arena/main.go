@@ -39,8 +39,9 @@ func main() {
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := serve(ctx, c, *addr); err != nil {
+	err := serve(ctx, c, *addr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "arena:", err)
 		os.Exit(1)
 	}
@@ -54,7 +55,7 @@ func serve(ctx context.Context, c config, addr string) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(c.dir)) }()
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("serve the page: %w", err)
 	}

@@ -52,7 +52,7 @@ func (g *game) play(w http.ResponseWriter, r *http.Request) {
 		}}
 	})
 	if err != nil {
-		slog.Warn("no session", slog.Any("error", err))
+		g.sys.Log().Warn("no session", slog.Any("error", err))
 		return
 	}
 	defer s.Stop()

@@ -33,9 +33,10 @@ func run(w io.Writer) {
 }
 
 func play(w io.Writer) error {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	sys := actor.NewSystem("game", actor.WithLogger(slog.New(slog.DiscardHandler)))
-	defer func() { _, _ = sys.Shutdown(ctx) }()
+	defer func() { _, _ = sys.Shutdown(context.Background()) }()
 	path, err := changeable()
 	if err != nil {
 		return err
@@ -46,24 +47,26 @@ func play(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	heard := make(chan news, 16) // more than are told
 	actor.SpawnFunc(sys, "client", func(_ *actor.Context[news], n news) error {
-		fmt.Fprintf(w, "  %s hears: %s\n", n.Player, n.Text)
+		heard <- n
 		return nil
 	})
 	gate, err := rt.Spawn(sys, "gate", "gate.lua")
 	if err != nil {
 		return err
 	}
-	g := game{ctx, sys, gate, w}
+	g := game{ctx, sys, gate, heard, w}
 	agents := map[string]actor.Ref[lua.Message]{}
 	for _, name := range []string{"ann", "bob"} {
 		if agents[name], err = g.login(name); err != nil {
 			return err
 		}
-		g.show(name+" enters a cave with gold", agents[name], "enter", "cave")
 	}
-	g.show("bob digs, and has", agents["bob"], "dig")
-	g.show("ann comes again", gate, "login", "ann")
+	g.show("ann enters a cave with gold", 0, agents["ann"], "enter", "cave")
+	g.show("bob enters a cave with gold", 1, agents["bob"], "enter", "cave")
+	g.show("bob digs, and has", 1, agents["bob"], "dig")
+	g.show("ann comes again", 0, gate, "login", "ann")
 
 	// The designers are generous: the rooms get new code, and keep their gold and who is in them.
 	path["room.lua"] = strings.Replace(path["room.lua"], "return 5 end", "return 20 end", 1)
@@ -72,15 +75,15 @@ func play(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w, "rooms with new code:", len(done.Services), "new:", strings.Join(done.Services[0].Mended, " "))
-	g.show("ann digs, and has", agents["ann"], "dig")
-	g.show("ann digs again, and has", agents["ann"], "dig")
+	g.show("ann digs, and has", 1, agents["ann"], "dig")
+	g.show("ann digs again, and has", 1, agents["ann"], "dig")
 	if err := lua.Send(ctx, agents["bob"], "logout"); err != nil {
 		return err
 	}
 	if _, err := agents["bob"].Wait(ctx); err != nil {
 		return err
 	}
-	g.show("players", gate, "players")
+	g.show("players", 1, gate, "players")
 	return nil
 }
 
@@ -116,10 +119,11 @@ func changeable() (folder, error) {
 }
 
 type game struct {
-	ctx  context.Context //nolint:containedctx // the program's
-	sys  *actor.System
-	gate actor.Ref[lua.Message]
-	w    io.Writer
+	ctx   context.Context //nolint:containedctx // the program's
+	sys   *actor.System
+	gate  actor.Ref[lua.Message]
+	heard <-chan news
+	w     io.Writer
 }
 
 // login returns the agent of a player.
@@ -135,10 +139,17 @@ func (g game) login(name string) (agent actor.Ref[lua.Message], err error) {
 	return actor.Lookup[lua.Message](g.sys, pid)
 }
 
-// show calls a service and prints what it answers.
-func (g game) show(what string, to actor.Ref[lua.Message], args ...any) {
+// show calls a service, and prints what the others hear of it, hear pieces of news, and what it answers.
+func (g game) show(what string, hear int, to actor.Ref[lua.Message], args ...any) {
 	values, err := lua.Call(g.ctx, to, args...)
-	time.Sleep(50 * time.Millisecond) // the others hear of it first
+	for ; hear > 0 && err == nil; hear-- {
+		select {
+		case n := <-g.heard:
+			fmt.Fprintf(g.w, "  %s hears: %s\n", n.Player, n.Text)
+		case <-g.ctx.Done():
+			err = g.ctx.Err()
+		}
+	}
 	if err != nil {
 		fmt.Fprintf(g.w, "%s: %v\n", what, err)
 		return

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// MaxDescriptions bounds the descriptions of devices in memory, and MaxDescriptionBytes their
-	// total size. Others are read from their entities when needed.
-	MaxDescriptions     = 10_000
+	// MaxDescriptions bounds the descriptions of devices in memory. Others are read from their
+	// entities when needed.
+	MaxDescriptions = 10_000
+	// MaxDescriptionBytes bounds the total size of the descriptions in memory.
 	MaxDescriptionBytes = 32 << 20
 	// propertyBytes is the approximate size of a property without its name.
 	propertyBytes = 96

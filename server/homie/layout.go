@@ -21,8 +21,9 @@ type Layout struct {
 }
 
 const (
-	// MaxDevices bounds the devices that are ready, and MaxDevicesOfClient those of one connection.
-	MaxDevices         = 200_000
+	// MaxDevices bounds the devices that are ready.
+	MaxDevices = 200_000
+	// MaxDevicesOfClient bounds the devices of one connection that are ready.
 	MaxDevicesOfClient = 10_000
 )
 

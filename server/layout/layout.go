@@ -142,7 +142,7 @@ type Message struct {
 type Audience uint8
 
 const (
-	// Nobody: the layout sends its messages to each client itself.
+	// Nobody means that the layout sends its messages to each client itself.
 	Nobody Audience = iota
 	// Readers are those who may read the entity.
 	Readers

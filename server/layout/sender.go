@@ -22,7 +22,7 @@ func (s sender) IngestOnce(ctx context.Context, id string, once entity.Once, rea
 }
 
 // Edit changes attributes and relations.
-func (s sender) Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error) { //nolint:gocritic // as the Runtime has it
+func (s sender) Edit(ctx context.Context, id string, edits entity.Edits) (entity.Edited, error) {
 	edits.By = s.name
 	return s.Runtime.Edit(ctx, id, edits)
 }

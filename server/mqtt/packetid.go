@@ -98,7 +98,7 @@ func (b *Broker) forgetStale(c *conn, cl *mochi.Client, id uint16) {
 }
 
 // numbered returns an acknowledgement with the client's packet id.
-func (c *conn) numbered(cl *mochi.Client, ack packets.Packet) packets.Packet { //nolint:gocritic // as mochi has it
+func (c *conn) numbered(cl *mochi.Client, ack packets.Packet) packets.Packet {
 	if own := ownIDOf(&ack); own != ack.PacketID { // a retransmission in a later connection
 		ack.PacketID = own
 		return ack
@@ -115,7 +115,7 @@ func (c *conn) numbered(cl *mochi.Client, ack packets.Packet) packets.Packet { /
 
 // keepOwnID stores the client's packet id of an acknowledgement's exchange in the session, while
 // the exchange exists.
-func (c *conn) keepOwnID(cl *mochi.Client, ack packets.Packet) { //nolint:gocritic // as mochi has it
+func (c *conn) keepOwnID(cl *mochi.Client, ack packets.Packet) {
 	kept, ok := cl.State.Inflight.Get(ack.PacketID)
 	if ok && kept.FixedHeader.Type == ack.FixedHeader.Type && c.ownID != 0 && c.ownID != ack.PacketID {
 		kept.FixedHeader.Remaining = ownIDs + int(c.ownID)

@@ -156,7 +156,7 @@ func (c *conn) Self() string { return cmp.Or(c.who.Name(), c.user, c.client.ID) 
 // User returns the user name in CONNECT.
 func (c *conn) User() string { return c.user }
 
-// everybody, while nobody has to log in; ended by the first principal
+// Address returns the address of the client, the zero Addr if it has none.
 func (c *conn) Address() netip.Addr { return addressOf(c.RemoteAddr()) }
 
 // Who returns the client's principal.

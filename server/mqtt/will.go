@@ -80,7 +80,7 @@ func (w *wills) cancel(id string) {
 	defer w.mu.Unlock()
 	if d := w.delayed[id]; d != nil {
 		delete(w.delayed, id)
-		d.timer.Stop() // if that is too late, the timer finds the will cancelled
+		d.timer.Stop() // if that is too late, the timer finds the will canceled
 		w.broker.queued.give(d.size)
 	}
 }
@@ -138,7 +138,7 @@ func (w *wills) save() (list []savedWill) {
 		}
 	}
 	for id, d := range w.delayed {
-		d.timer.Stop() // if that is too late, the timer finds the will cancelled
+		d.timer.Stop() // if that is too late, the timer finds the will canceled
 		w.broker.queued.give(d.size)
 		add(id, d.will, savedWill{Due: d.due.UnixMilli()})
 	}

@@ -17,11 +17,13 @@ const (
 	MaxTemplates = 256
 	// MaxTemplateBytes bounds a template in JSON.
 	MaxTemplateBytes = 64 << 10
-	// MaxTopicBytes and MaxLevels bound a topic.
+	// MaxTopicBytes bounds a topic.
 	MaxTopicBytes = 512
-	MaxLevels     = 16
-	// MaxValues and MaxCommands bound Template.Values and Template.Commands.
-	MaxValues   = 128
+	// MaxLevels bounds the levels of a topic.
+	MaxLevels = 16
+	// MaxValues bounds Template.Values.
+	MaxValues = 128
+	// MaxCommands bounds Template.Commands.
 	MaxCommands = 32
 	// MaxExpressionBytes bounds an expression.
 	MaxExpressionBytes = 4 << 10

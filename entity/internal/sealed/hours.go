@@ -9,9 +9,9 @@ import (
 const (
 	// DefaultAfter is how long nothing must have come for an hour before it is sealed.
 	DefaultAfter = 10 * time.Minute
-	// anyway is after how long an hour is sealed that still gets readings, and RipeRows after how
-	// many of them.
-	anyway   = time.Hour
+	// anyway is after how long an hour is sealed that still gets readings.
+	anyway = time.Hour
+	// RipeRows is after how many readings an hour is sealed that still gets them.
 	RipeRows = 1 << 20
 	// every is how often it is looked for hours to seal.
 	every = 10 * time.Second
