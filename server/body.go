@@ -37,16 +37,37 @@ const (
 	smallBody = 16 << 10
 )
 
-// makeRoom waits until there is room for the body of a request. The caller must call leave at the end
-// of the request.
+// makeRoom waits until there is room for the body of a request. A body that the operation does not
+// take, or reads in parts, needs none. The caller must call leave at the end of the request.
 func (s *Server) makeRoom(w http.ResponseWriter, r *http.Request, o *operation) (leave func(), err error) {
 	size := r.ContentLength
-	if size < 0 || size > o.limit { // unknown, or it is read in parts
+	if size < 0 || size > o.limit { // unknown, or too large
 		size = o.limit
 	}
-	if size <= smallBody {
+	if o.request.body == nil || size <= smallBody {
 		return func() {}, nil
 	}
+	if leave, err = s.enter(w, r, size); err == nil && o.waits {
+		r.Body = &leavingBody{r.Body, leave}
+	}
+	return leave, err
+}
+
+// leavingBody gives its room back once it is read.
+type leavingBody struct {
+	io.ReadCloser
+	leave func()
+}
+
+func (b *leavingBody) Read(p []byte) (n int, err error) {
+	if n, err = b.ReadCloser.Read(p); err != nil {
+		b.leave()
+	}
+	return n, err
+}
+
+// enter waits until there is room for the body of a request.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, size int64) (leave func(), err error) {
 	from := s.senderOf(r)
 	stay := s.bodies.Enter(from, size)
 	select {
@@ -58,7 +79,12 @@ func (s *Server) makeRoom(w http.ResponseWriter, r *http.Request, o *operation) 
 	defer timeout.Stop()
 	select {
 	case <-stay.Granted():
-		return stay.Leave, http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+		if err = callerOf(r.Context()).still(); err == nil { // it may have waited long
+			err = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+		}
+		if err == nil {
+			return stay.Leave, nil
+		}
 	case <-r.Context().Done():
 		err = r.Context().Err()
 	case <-timeout.C:

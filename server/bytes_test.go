@@ -1,20 +1,27 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
@@ -173,5 +180,90 @@ func TestSessionsThatAreAwayDoNotFillTheMemory(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	if m.HeapAlloc > 400<<20 {
 		t.Errorf("%d MiB on the heap", m.HeapAlloc>>20)
+	}
+}
+
+// A request of unknown length counted as one of a megabyte as long as it lasted, even if it took no
+// body or had been read.
+func TestAWaitingRequestNeedsNoRoomForItsBody(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	s.post("a", `{"t":1}`)
+	send := func(request string) net.Conn {
+		t.Helper()
+		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = nc.Close() })
+		if _, err := fmt.Fprint(nc, request); err != nil {
+			t.Fatal(err)
+		}
+		return nc
+	}
+	stream := send("GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+	if _, err := stream.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "bytes that a stream uses", s.bodies.Used(), int64(0))
+
+	command := send("POST /v1/entities/a/commands?wait=25s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+	eventually(t, "the command to use room while it is received", func() bool { return s.bodies.Used() > 0 })
+	if _, err := fmt.Fprintf(command, "10\r\n%s\r\n0\r\n\r\n", `"name": "blink"}`); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command to use no room", func() bool { return s.bodies.Used() == 0 })
+	var c commandJSON
+	s.get("/v1/entities/a/next-command?wait=20s", &c)
+	s.send(http.StatusNoContent, "POST", "/v1/entities/a/answers", mediaJSON, fmt.Sprintf(`{"id":%q,"result":1}`, c.ID))
+	line, err := bufio.NewReader(command).ReadString('\n')
+	if err != nil || line != "HTTP/1.1 200 OK\r\n" { // 202 if it had not waited for its end
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
+// deadlineWriter is a ResponseWriter whose connection takes a read deadline, or fails.
+type deadlineWriter struct {
+	http.ResponseWriter
+	err error
+}
+
+func (w deadlineWriter) SetReadDeadline(time.Time) error { return w.err }
+
+func TestABodyThatWaitedInVainKeepsNoRoom(t *testing.T) {
+	t.Parallel()
+	const size, room = 1 << 20, 2 << 20
+	closed := errors.New("the connection is closed")
+	for _, test := range []struct {
+		name                   string
+		deadline, still, wants error
+	}{
+		{"admitted", nil, nil, nil},
+		{"closed", closed, nil, closed},
+		{"revoked", nil, access.ErrCredentials, access.ErrCredentials},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &Server{bodies: intake.New(room), book: access.Everybody()}
+				before := s.bodies.Enter("another", size)
+				var got error
+				go func() {
+					r := httptest.NewRequestWithContext(context.WithValue(t.Context(), callerKey{}, &caller{who: &access.Principal{}, still: func() error { return test.still }}), "POST", "/", nil)
+					r.ContentLength = size
+					leave, err := s.makeRoom(deadlineWriter{httptest.NewRecorder(), test.deadline}, r, &operation{limit: size, request: &decoder{body: []int{0}}})
+					if got = err; err == nil {
+						leave()
+					}
+				}()
+				synctest.Wait() // until it waits for room
+				before.Leave()
+				synctest.Wait()
+				if !errors.Is(got, test.wants) {
+					t.Errorf("%v, want %v", got, test.wants)
+				}
+				same(t, "bytes that are used", s.bodies.Used(), int64(0))
+			})
+		})
 	}
 }

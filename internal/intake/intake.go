@@ -10,7 +10,8 @@ import (
 
 // Room is memory that senders share. A sender may have as much as it leaves for others, so that many
 // messages of one never keep those of another out. Where there is no room, messages wait: those of
-// one sender in their order, and senders in turn. It is safe for concurrent use; make it with New.
+// one sender in their order, and senders in turn, except that a message may be passed by smaller ones
+// of others. It is safe for concurrent use; make it with New.
 type Room struct {
 	size int64
 
@@ -38,6 +39,9 @@ type Stay struct {
 
 	place *list.Element // in sender.waiting; guarded by Room.mu, nil once granted
 	left  bool          // guarded by Room.mu
+
+	passed  *Stay // that waited for its turn when this one was granted, or nil; guarded by Room.mu
+	passing int64 // bytes in use by those that have passed this one; guarded by Room.mu
 }
 
 // New returns a Room of so many bytes.
@@ -88,6 +92,10 @@ func (s *Stay) Leave() {
 	} else {
 		r.used -= s.bytes
 		s.sender.used -= s.bytes
+		if s.passed != nil {
+			s.passed.passing -= s.bytes
+			s.passed = nil
+		}
 	}
 	r.rest(s.sender)
 	r.letIn()
@@ -104,28 +112,44 @@ func (r *Room) rest(s *sender) {
 	}
 }
 
-// letIn grants bytes to those who wait, a message of each sender in turn. It ends at a sender that
-// has nothing yet and finds no room, so that others that need less do not overtake it forever.
+// letIn grants bytes to those who wait, a message of each sender in turn. The first message of a
+// sender that has nothing yet and finds no room is passed only by those that need less, and that
+// leave enough for it: it waits at most until all that were there before it have left.
 // REQUIRES: r.mu held.
 func (r *Room) letIn() {
-	for passed := 0; passed < r.turns.Len(); {
-		s := r.turns.Front().Value.(*sender)     //nolint:forcetypeassert // that is what is in it
-		stay := s.waiting.Front().Value.(*Stay)  //nolint:forcetypeassert // that is what is in it
-		if s.used+2*stay.bytes > r.size-r.used { // it would have more than there is left
-			if s.used == 0 {
-				return
-			}
-			r.turns.MoveToBack(s.turn)
-			passed++
+	var first *Stay
+	var later []*sender
+	for e := r.turns.Front(); e != nil; {
+		s := e.Value.(*sender)                      //nolint:forcetypeassert // that is what is in it
+		stay := s.waiting.Front().Value.(*Stay)     //nolint:forcetypeassert // that is what is in it
+		full := s.used+2*stay.bytes > r.size-r.used // it would have more than there is left
+		if full && s.used > 0 {
+			later = append(later, s)
+		} else if full && first == nil {
+			first = stay
+		}
+		if full || first != nil && (stay.bytes >= first.bytes || first.passing+stay.bytes > r.size-2*first.bytes) {
+			e = e.Next()
 			continue
 		}
-		passed = 0
+		if first != nil {
+			stay.passed = first
+			first.passing += stay.bytes
+		}
 		s.waiting.Remove(stay.place)
 		stay.place = nil
 		s.used += stay.bytes
 		r.used += stay.bytes
 		close(stay.granted)
-		r.turns.MoveToBack(s.turn)
+		next := e.Next()
+		r.turns.MoveToBack(e)
 		r.rest(s)
+		if next == nil && s.turn != nil { // it is the last one anyway
+			next = e
+		}
+		e = next
+	}
+	for _, s := range later {
+		r.turns.MoveToBack(s.turn)
 	}
 }

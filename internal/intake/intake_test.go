@@ -107,3 +107,44 @@ func TestARoomComesToRest(t *testing.T) {
 		}
 	}
 }
+
+func TestThoseWhoNeedLessPassTheFirstOne(t *testing.T) {
+	r := New(64)
+	check := func(name string, s *Stay, want bool) {
+		t.Helper()
+		if s.in() != want {
+			t.Fatalf("%s is in: %v, with %d in use", name, s.in(), r.Used())
+		}
+	}
+	a, b := r.Enter("a", 16), r.Enter("b", 16)
+	first := r.Enter("c", 20)
+	check("the first one", first, false)
+	same := r.Enter("d", 20)
+	check("one that needs as much", same, false)
+	e := r.Enter("e", 8)
+	check("one that needs less", e, true)
+	check("another one", r.Enter("f", 12), true)
+	g := r.Enter("g", 5) // those that have passed would leave less than twice 20
+	check("one too many", g, false)
+	e.Leave()
+	check("one too many, after another", g, true)
+	a.Leave()
+	b.Leave()
+	check("the first one, after those that were there before", first, true)
+	check("one that needs as much", same, false)
+	first.Leave()
+	check("one that needs as much, after the first one", same, true)
+}
+
+// In a room that is nearly full of large messages, the first one of another sender held back
+// all others.
+func TestALargeOneThatWaitsDoesNotHoldBackSmallOnes(t *testing.T) {
+	r := New(64 << 20)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		for r.Enter(name, 128<<10).in() {
+		}
+	}
+	if s := r.Enter("small", 5000); !s.in() {
+		t.Errorf("a small one waits; %d of %d bytes are used", r.Used(), r.size)
+	}
+}

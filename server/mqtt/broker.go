@@ -113,14 +113,15 @@ type Broker struct {
 	received [3]atomic.Uint64 // publishes, by QoS
 	flight   flight           // unacknowledged messages of all connections
 
-	spoken   atomic.Int64 // devices that connections speak for
-	limits   Limits
-	queued   budget // for the messages and wills that wait in memory
-	intake   *intake.Room
-	wills    wills
-	sessions sessions
-	filters  filterBudget
-	paces    paces
+	spoken    atomic.Int64 // devices that connections speak for
+	limits    Limits
+	queued    budget // for the messages and wills that wait in memory
+	intake    *intake.Room
+	strangers *intake.Room // intake for connections that have not logged in
+	wills     wills
+	sessions  sessions
+	filters   filterBudget
+	paces     paces
 
 	retainers retainers
 
@@ -136,7 +137,7 @@ func New(cfg Config) (*Broker, error) {
 	b.running, b.refuse = context.WithCancel(context.Background())
 	b.flight.zero, b.changing.zero = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.limits = cfg.Limits.withDefaults()
-	b.intake = intake.New(maxIntake)
+	b.intake, b.strangers = intake.New(maxIntake), intake.New(maxStrangerIntake)
 	b.queued.max = b.limits.QueueBytes
 	b.filters = newFilterBudget(b.limits.FilterBytes)
 	b.wills = wills{broker: b, delayed: map[string]*delayedWill{}, given: map[*will]*mochi.Client{}}

@@ -19,6 +19,9 @@ import (
 const (
 	// maxIntake bounds the large packets that are being received or handled.
 	maxIntake = 64 << 20
+	// maxStrangerIntake is maxIntake for connections that have not logged in, which must not keep
+	// out those that have.
+	maxStrangerIntake = 16 << 20
 	// smallPacket is the size up to which a packet needs no room.
 	smallPacket = 4 << 10
 	// maxConnectBytes bounds a CONNECT: what it needs for a will, and as much again. Clients that
@@ -49,7 +52,7 @@ func (r *receipt) end() {
 // what is before it is handled, and then waits for room.
 func (c *conn) Read(p []byte) (n int, err error) {
 	r := &c.receipt
-	if r.frames.left == 0 { // all that was read is handled
+	if !r.frames.large { // mochi has handled what it has
 		r.end()
 	}
 	if len(r.ahead) > 0 {
@@ -86,10 +89,14 @@ func (c *conn) admit(length uint32) error {
 	if length > maxPacketBytes {
 		return nil // mochi refuses it
 	}
-	if c.client != nil && c.broker.access.Guarded() {
+	room := c.broker.intake
+	switch {
+	case c.client == nil:
+		room = c.broker.strangers
+	case c.broker.access.Guarded():
 		from = "principal " + c.who.Name()
 	}
-	c.receipt.stay = c.broker.intake.Enter(from, int64(length))
+	c.receipt.stay = room.Enter(from, int64(length))
 	timeout := time.NewTimer(intakePatience)
 	defer timeout.Stop()
 	select {
@@ -111,6 +118,7 @@ type frames struct {
 	header uint8  // bytes of the fixed header that were taken, 0 between packets
 	length uint32 // of the packet, as far as its header is known
 	left   uint32 // bytes of the packet that are still to come
+	large  bool   // these are of a large packet
 	begun  bool   // the header of the first packet is complete
 }
 
@@ -123,6 +131,7 @@ func (f *frames) next(p []byte) (at int, large uint32) {
 			n := min(len(p)-at, int(f.left))
 			at += n
 			f.left -= uint32(n) //nolint:gosec // at most f.left
+			f.large = f.large && f.left > 0
 			continue
 		case f.header == 0:
 			f.header, f.length = 1, 0
@@ -144,4 +153,6 @@ func (f *frames) next(p []byte) (at int, large uint32) {
 }
 
 // begin takes the last byte of the length of a packet.
-func (f *frames) begin(length uint32) { f.header, f.left, f.begun = 0, length, true }
+func (f *frames) begin(length uint32) {
+	f.header, f.left, f.large, f.begun = 0, length, length > smallPacket, true
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,5 +98,53 @@ func TestPacketsThatDoNotEndAreBoundedTogether(t *testing.T) {
 		}
 		synctest.Wait()
 		same(t, "messages that are taken", h.held(), 21)
+	})
+}
+
+// The beginning of the next packet, in the segment in which the large one ended, kept its room.
+func TestALargePacketKeepsNoRoomAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, h *heldRuntime) {
+		c := p.dial(t, "sensor", 4)
+		write := func(bytes []byte) {
+			t.Helper()
+			if _, err := c.nc.Write(bytes); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		topic := append([]byte{0, 13}, "e/x/telemetry"...)
+		large := packet(0x30, append(topic, `{"t":"`+strings.Repeat("x", 50_000)+`"}`...))
+		small := packet(0x30, append(topic, `{"t":1}`...))
+		for _, begun := range []int{0, 1, 2, 10, len(small) - 1} {
+			write(large[:len(large)-100])
+			if b.intake.Used() == 0 {
+				t.Error("a large packet has no room while it is on its way")
+			}
+			before := h.held()
+			write(slices.Concat(large[len(large)-100:], small[:begun]))
+			same(t, "messages that are taken", h.held()-before, 1)
+			same(t, fmt.Sprintf("bytes that are used when %d bytes of the next packet are there", begun), b.intake.Used(), 0)
+			if begun > 0 {
+				write(small[begun:])
+			}
+		}
+	})
+}
+
+// They shared the room with everybody, so that strangers could keep out those who had logged in.
+func TestALargeConnectUsesTheRoomOfStrangers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		c := p.connect(t)
+		go func() {
+			_, _ = c.nc.Write(append(binary.AppendUvarint([]byte{0x10}, maxConnectBytes), make([]byte, 100)...))
+		}()
+		synctest.Wait()
+		same(t, "bytes that are used", b.intake.Used(), 0)
+		same(t, "bytes that strangers use", b.strangers.Used(), maxConnectBytes)
+		_, _ = io.Copy(io.Discard, c.nc) // until connectTimeout
+		synctest.Wait()
+		same(t, "bytes that strangers use", b.strangers.Used(), 0)
 	})
 }
