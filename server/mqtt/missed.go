@@ -25,14 +25,16 @@ const (
 // is now, and retained messages of entities that were deleted meanwhile are dropped. All changes
 // from here on must be followed already. What has been removed is told by the documents of e/{id}/
 // to those who subscribe to the topic of one entity, but not to wildcards and layouts.
-func (s *shadow) missed(ctx context.Context) {
+//
+// It reports whether all of that is done, which it is not if the store fails or ctx ends.
+func (s *shadow) missed(ctx context.Context) bool {
 	since := max(0, s.at-missedSlack.Milliseconds())
 	s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT has missed changes that are not kept any more; subscribers get the present state", slog.Int64("since_ms", since))
-	err := errors.Join(s.missedDeletions(ctx, since), s.missedEdits(ctx, since))
+	err := errors.Join(s.missedDeletions(ctx, since), s.missedEdits(ctx, since), s.presentAll(ctx))
 	if err != nil {
-		s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT cannot read the present state; subscribers get the next changes", slog.Any("error", err))
+		s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT cannot read the present state; subscribers get the next changes, and the rest after a restart", slog.Any("error", err))
 	}
-	s.presentAll(ctx)
+	return err == nil && ctx.Err() == nil
 }
 
 // missedDeletions takes in that entities with retained messages were deleted: those that do not
@@ -44,9 +46,9 @@ func (s *shadow) missedDeletions(ctx context.Context, since int64) error {
 		if id == "" {
 			continue
 		}
-		at := pk.Created
-		if at > time.Now().Unix() { // see prolong
-			at -= endless
+		at := s.broker.retainers.published(pk.TopicName)
+		if at == 0 { // it is not retained any more
+			continue
 		}
 		if first, ok := oldest[id]; !ok || at < first {
 			oldest[id] = at
@@ -60,7 +62,7 @@ func (s *shadow) missedDeletions(ctx context.Context, since int64) error {
 	}
 	for page := range slices.Chunk(ids, missedPage) {
 		err := s.broker.runtime.Scan(ctx, entity.ListQuery{IDs: page}, func(v entity.View) bool {
-			gone[v.ID()] = v.Created() >= since && oldest[v.ID()]*1000 < v.Created()
+			gone[v.ID()] = v.Created() >= since && oldest[v.ID()] < v.Created()
 			return true
 		})
 		if err != nil {
@@ -108,7 +110,8 @@ func (s *shadow) missedEdits(ctx context.Context, since int64) error {
 
 // presentAll publishes the documents of entities whose topics somebody subscribes to without
 // wildcards.
-func (s *shadow) presentAll(ctx context.Context) {
+func (s *shadow) presentAll(ctx context.Context) error {
+	var failed error
 	names := make(map[string]*topic)
 	for _, cl := range s.broker.server.Clients.GetAll() {
 		for filter := range cl.State.Subscriptions.GetAll() {
@@ -129,9 +132,12 @@ func (s *shadow) presentAll(ctx context.Context) {
 		})
 		switch {
 		case errors.Is(err, entity.ErrClosed), ctx.Err() != nil:
-			return
+			return err
 		case err == nil, errors.Is(err, entity.ErrNotFound):
 			s.broker.publish(name, document, 1)
+		default:
+			failed = err
 		}
 	}
+	return failed
 }

@@ -431,7 +431,7 @@ func (b *Broker) forward(pk *packets.Packet) {
 			b.refusals.Add(refusal.MQTT, refusal.CauseRetain, pk.TopicName, pk.Origin, "too many or too large retained messages; what they say is kept, new subscribers do not get them")
 		}
 		b.prolong(&kept)
-		b.retain(kept)
+		b.retain(kept, time.Now().UnixMilli())
 	}
 	subscribers := b.server.Topics.Subscribers(message.TopicName)
 	b.leaveOut(subscribers, message.TopicName)

@@ -65,14 +65,14 @@ func (b *Broker) sendRetained(c *conn) {
 }
 
 // retain keeps a message for later subscribers, or, if its payload is empty, drops the retained
-// one.
-func (b *Broker) retain(pk packets.Packet) {
+// one. It was published at a time in milliseconds since the epoch.
+func (b *Broker) retain(pk packets.Packet, published int64) {
 	b.shadow.want() // to be informed when the entity is deleted
 	places := 0
 	if len(pk.Payload) > 0 {
 		places = placesOf(&pk)
 	}
-	b.retainers.set(pk.TopicName, b.retainerOf(&pk), places)
+	b.retainers.set(pk.TopicName, holding{b.retainerOf(&pk), places, published})
 	b.server.Topics.RetainMessage(pk)
 	atomic.StoreInt64(&b.server.Info.Retained, int64(b.server.Topics.Retained.Len()))
 }
@@ -92,7 +92,7 @@ func (b *Broker) prolong(pk *packets.Packet) {
 // successor may not have been allowed to read them.
 func (b *Broker) dropRetained(id string) {
 	drop := func(name string) {
-		b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name})
+		b.retain(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Retain: true}, TopicName: name}, 0)
 	}
 	for i := range topics {
 		name := topicPrefix + id + "/" + topics[i].name
@@ -113,21 +113,22 @@ func (b *Broker) dropRetained(id string) {
 	}
 }
 
-// retainers holds the principals of retained messages. Each may use as many places as are left for
+// retainers holds the principals and times of retained messages. Each principal may use as many places as are left for
 // others.
 type retainers struct {
 	places int // of all messages together
 
 	mu    sync.Mutex
-	of    map[string]holding // guarded by mu; by topic, those with an owner or more than one place
+	of    map[string]holding // guarded by mu; by topic
 	count map[string]int     // guarded by mu; places by owner, never 0
 	extra int                // guarded by mu; places beyond one for each message
 }
 
-// holding is the owner and the places of one message.
+// holding is what is known of one message.
 type holding struct {
-	owner  string // "" for none
-	places int
+	owner     string // "" for none
+	places    int
+	published int64 // in milliseconds since the epoch; Packet.Created is in seconds
 }
 
 // placesOf returns how many places a message needs.
@@ -144,9 +145,8 @@ func (b *Broker) retainerOf(pk *packets.Packet) string {
 	return name
 }
 
-// set records the owner and the places of a topic's retained message; 0 places mean that there is
-// none.
-func (r *retainers) set(topic, owner string, places int) {
+// set records what is known of a topic's retained message; 0 places mean that there is none.
+func (r *retainers) set(topic string, h holding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.of[topic]; ok {
@@ -156,13 +156,21 @@ func (r *retainers) set(topic, owner string, places int) {
 			delete(r.count, old.owner)
 		}
 	}
-	if places > 1 || places == 1 && owner != "" {
-		r.of[topic] = holding{owner, places}
-		r.extra += places - 1
-		if owner != "" {
-			r.count[owner] += places
+	if h.places > 0 {
+		r.of[topic] = h
+		r.extra += h.places - 1
+		if h.owner != "" {
+			r.count[h.owner] += h.places
 		}
 	}
+}
+
+// published returns when the retained message of a topic was published, in milliseconds since the
+// epoch, or 0 if there is none.
+func (r *retainers) published(topic string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[topic].published
 }
 
 // room returns how many places a message of a principal may use, if messages messages are retained.
@@ -201,6 +209,6 @@ func (b *Broker) mayRetain(pk *packets.Packet) bool {
 // OnRetainedExpired frees the places of a message.
 func (h *hook) OnRetainedExpired(topic string) {
 	if _, again := h.broker.server.Topics.Retained.Get(topic); !again {
-		h.broker.retainers.set(topic, "", 0)
+		h.broker.retainers.set(topic, holding{})
 	}
 }

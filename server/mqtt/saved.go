@@ -1,6 +1,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,10 +29,10 @@ type Keeper interface {
 }
 
 // savedRecord is a record of the stream. Exactly one of its fields is set, except that
-// At comes with Place.
+// At comes with Place and Retained.
 type savedRecord struct {
 	Place    string        `json:"place,omitempty"` // of the shadow
-	At       int64         `json:"at,omitempty"`    // of the shadow, beside Place
+	At       int64         `json:"at,omitempty"`    // of the shadow, beside Place; when the message was published, beside Retained; in milliseconds
 	Session  *savedSession `json:"session,omitempty"`
 	Message  *savedMessage `json:"message,omitempty"` // waits for the client of the preceding session
 	Retained *savedMessage `json:"retained,omitempty"`
@@ -173,7 +174,7 @@ func (b *Broker) save(to *json.Encoder) error {
 		if strings.HasPrefix(pk.TopicName, "$") {
 			continue // a client of mochi itself
 		}
-		if err := to.Encode(savedRecord{Retained: savedMessageOf(&pk)}); err != nil {
+		if err := to.Encode(savedRecord{Retained: savedMessageOf(&pk), At: b.retainers.published(pk.TopicName)}); err != nil {
 			return err
 		}
 	}
@@ -316,7 +317,8 @@ func (b *Broker) takeUpRecords(from *json.Decoder) error {
 		case r.Place != "":
 			b.shadow.place, b.shadow.at = r.Place, r.At
 		case r.Retained != nil:
-			b.retain(r.Retained.packet())
+			pk := r.Retained.packet()
+			b.retain(pk, cmp.Or(r.At, latestOf(&pk)))
 		case r.Will != nil:
 			b.wills.restore(r.Will)
 		case r.Session != nil:
@@ -333,6 +335,16 @@ func (b *Broker) takeUpRecords(from *json.Decoder) error {
 		default:
 		}
 	}
+}
+
+// latestOf returns when a retained message was published at the latest, in milliseconds since the
+// epoch: an earlier version has saved the second only.
+func latestOf(pk *packets.Packet) int64 {
+	at := pk.Created
+	if at > time.Now().Unix() { // see prolong
+		at -= endless
+	}
+	return at*1000 + 999
 }
 
 // ended returns a connection that has ended.

@@ -408,6 +408,33 @@ func TestManyPiecesAreReadAndRemoved(t *testing.T) {
 	})
 }
 
+// When a message was retained is known to the millisecond; to the second if an earlier version has
+// saved it.
+func TestTheTimeOfARetainedMessageIsSaved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const topic = "e/a/telemetry"
+		k, h, g := &keeper{items: map[string][]byte{}, room: 1000}, &heldRuntime{}, &generation{}
+		_ = g.next(t, k, h)
+		defer func() { g.Close(t.Context()) }()
+		time.Sleep(1234 * time.Millisecond)
+		at := time.Now().UnixMilli()
+		g.forward(&packets.Packet{FixedHeader: packets.FixedHeader{Retain: true}, TopicName: topic, Payload: []byte("{}")})
+		same(t, "when it was retained", g.retainers.published(topic), at)
+		time.Sleep(1500 * time.Millisecond)
+		if err := g.next(t, k, h); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "when it was retained, in the next broker", g.retainers.published(topic), at)
+
+		pk, ok := g.server.Topics.Retained.Get(topic)
+		same(t, "it is retained", ok, true)
+		same(t, "the end of its second", latestOf(&pk), at/1000*1000+999)
+		pk.Created += endless
+		same(t, "the end of its second, without expiry", latestOf(&pk), at/1000*1000+999)
+	})
+}
+
 func TestASavedMessageIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	want := packets.Packet{

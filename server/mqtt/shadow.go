@@ -28,8 +28,8 @@ type shadow struct {
 	wg     sync.WaitGroup
 
 	// Owned by the following goroutine between start and wait.
-	place string // where to continue, "" for now
-	at    int64  // when the last change before that was committed, in milliseconds since the epoch
+	place string // where to continue, "" for now; set when it ends, unless it could not make up for what it has missed
+	at    int64  // when the last change before that, or before what was missed, was committed, in milliseconds since the epoch
 }
 
 func newShadow(b *Broker) *shadow { return &shadow{broker: b, wanted: make(chan struct{})} }
@@ -104,17 +104,23 @@ func (s *shadow) follow(ctx context.Context) {
 	if err != nil {
 		return // the runtime is closed
 	}
-	defer func() {
+	if s.place == "" {
 		s.place = changes.Cursor()
+	}
+	whole := true // nothing is missed that was not made up for
+	defer func() {
+		if whole { // otherwise the next broker makes up for it: it begins where changes are lost
+			s.place = changes.Cursor()
+		}
 		changes.Close()
 	}()
 	telling := context.WithoutCancel(ctx) // publish whatever Next has returned
 	if missed {
-		s.missed(ctx)
+		whole = s.missed(ctx)
 	}
 	for {
 		c, err := changes.Next(ctx)
-		if err == nil {
+		if err == nil && whole {
 			s.at = c.Committed
 		}
 		switch {
@@ -130,7 +136,7 @@ func (s *shadow) follow(ctx context.Context) {
 			return
 		case errors.Is(err, entity.ErrLagged):
 		case errors.Is(err, entity.ErrCursorExpired):
-			s.missed(ctx)
+			whole = s.missed(ctx)
 		default:
 			s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT: cannot read the changes; trying again", slog.Any("error", err))
 		}
