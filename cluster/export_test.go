@@ -31,6 +31,11 @@ func (n *Node) KeepBusy(d time.Duration) {
 	n.keeper.Tell(context.Background(), func(ctx *actor.Context[step], _ *keeper) { _ = ctx.Sleep(d) })
 }
 
+// KeepRouterBusy has the router do nothing else for a time.
+func (n *Node) KeepRouterBusy(d time.Duration) {
+	n.tell(func(ctx *actor.Context[any], _ *router) { _ = ctx.Sleep(d) })
+}
+
 // BreakRouter has the router of the node panic.
 func (n *Node) BreakRouter() {
 	n.tell(func(*actor.Context[any], *router) { panic("planted") })

@@ -243,11 +243,11 @@ func (l *lot[M]) take(epoch uint64) error {
 func (l *lot[M]) drop(epoch uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.Load() != epoch {
+	if held := l.held.Load(); held != 0 && held != epoch {
 		return false
 	}
 	l.close()
-	return true
+	return true // also after a Give that was cut short
 }
 
 // give is drop for a shard that another node is to have: done is called when nothing of it is here.

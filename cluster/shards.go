@@ -138,6 +138,7 @@ type hold struct {
 	epoch  uint64
 	cancel context.CancelFunc // of the Take or Give under way
 	lost   bool               // it is to be dropped when that has returned
+	dirty  bool               // it was taken, and has not been given since: something of it may still run
 
 	notBefore time.Duration // it is not taken again before
 }
@@ -266,7 +267,7 @@ func (g *group) follow(ctx *actor.Context[step], k *keeper, i int, valid bool) {
 	case h.state != holdsNot && (!mine || h.epoch != s.epoch):
 		g.drop(i)
 	case !mine || g.calls >= callsMost || k.now() < h.notBefore:
-	case (h.state == holdsNot || h.state == gave) && s.next == identity{}:
+	case (h.state == holdsNot || h.state == gave) && s.next == identity{}, h.state == holdsNot && h.dirty:
 		g.take(ctx, k, i, s.epoch)
 	case h.state == has && s.next != identity{}:
 		g.give(ctx, k, i)
@@ -288,7 +289,7 @@ func (g *group) under(ctx *actor.Context[step], k *keeper, i int, call func(ctx 
 			cancel()
 			g.calls--
 			if h.lost {
-				*h = hold{}
+				*h = hold{dirty: true}
 				g.holder.Drop(shard)
 				return
 			}
@@ -303,10 +304,10 @@ func (g *group) under(ctx *actor.Context[step], k *keeper, i int, call func(ctx 
 // take has the holder take a shard.
 func (g *group) take(ctx *actor.Context[step], k *keeper, i int, epoch uint64) {
 	h := &g.holds[i]
-	*h = hold{state: takes, epoch: epoch}
+	*h = hold{state: takes, epoch: epoch, dirty: true}
 	g.under(ctx, k, i, g.holder.Take, func(err error) {
 		if err != nil {
-			*h = hold{notBefore: k.now() + takeAgain}
+			*h = hold{notBefore: k.now() + takeAgain, dirty: true}
 			g.holder.Drop(Shard{g.shards.name, i, epoch})
 			return
 		}
@@ -324,7 +325,7 @@ func (g *group) give(ctx *actor.Context[step], k *keeper, i int) {
 		if err != nil {
 			g.holder.Drop(g.shard(i))
 		}
-		h.state = gave
+		h.state, h.dirty = gave, false
 	})
 }
 
@@ -340,10 +341,10 @@ func (g *group) drop(i int) {
 		}
 	case has:
 		shard := g.shard(i)
-		*h = hold{}
+		*h = hold{dirty: true}
 		g.holder.Drop(shard)
 	default:
-		*h = hold{}
+		*h = hold{dirty: h.dirty}
 	}
 }
 
@@ -373,7 +374,7 @@ func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	changed := false
 	for i := range next.slots {
 		s, h := &next.slots[i], &g.holds[i]
-		if s.owner == k.id() && s.next != (identity{}) && (h.state == gave || h.state == holdsNot) {
+		if s.owner == k.id() && s.next != (identity{}) && (h.state == gave || h.state == holdsNot && !h.dirty) {
 			s.own(s.next)
 			changed = true
 		}
