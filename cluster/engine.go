@@ -45,6 +45,7 @@ var (
 	// ErrNotFound says that an engine has no such key.
 	ErrNotFound = errors.New("no such key")
 	// ErrDeclaredDead says that a member was silent for longer than its lease, and that the others
-	// have continued without it. Join again.
+	// have continued without it. Begin anew, in a new process as a rule: a system that is connected
+	// cannot join a second time.
 	ErrDeclaredDead = errors.New("declared dead")
 )

@@ -86,3 +86,8 @@ var Mistakes = map[string]func(r *rules){
 		}
 	},
 }
+
+// Refuses reports whether the address of a member refuses connections, as the node finds it.
+func (n *Node) Refuses(ctx context.Context, r Record, name string) bool {
+	return n.links.Refuses(ctx, r, name)
+}

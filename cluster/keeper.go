@@ -64,7 +64,7 @@ const (
 )
 
 func newKeeper(m *Node) *keeper {
-	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), Addr: m.cfg.Advertise}
+	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), TTL: m.cfg.TTL.Milliseconds(), Addr: m.cfg.Advertise}
 	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), proving: make(map[identity]time.Duration), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
@@ -125,17 +125,24 @@ func (k *keeper) heeds(id identity) (versions map[string]uint64, ok bool) {
 // Terminate implements actor.Terminator. What it holds it stops to use at once.
 func (k *keeper) Terminate(_ *actor.Context[step], why error) {
 	k.m.until.Store(-1)
+	if why != nil {
+		k.parting = why
+	}
+	defer func() { // whatever panics here
+		k.m.err = k.parting
+		close(k.m.over)
+	}()
 	for _, stop := range k.stops {
 		stop()
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.groups)) {
-		k.groups[name].abandon()
+		if err := k.groups[name].abandon(); err != nil {
+			k.m.sys.Log().Error("holder of shards has failed", slog.String("group", name), slog.String("error", err.Error()))
+			if why == nil {
+				why, k.parting = err, err
+			}
+		}
 	}
-	if why != nil {
-		k.parting = why
-	}
-	k.m.err = k.parting
-	close(k.m.over)
 }
 
 // watch tells the keeper what it sees.
@@ -246,6 +253,9 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		r, ok := k.read(e)
 		switch {
 		case !ok || e.Revision < k.rev:
+		case !k.joined && r.State == stateDead: // a former one, maybe of the same system: its place is free
+			k.own.Join, k.rev = r.Join+1, e.Revision
+			k.renew(ctx)
 		case r.System == k.own.System && (k.joined || r.Join == k.own.Join):
 			if r.State == stateDead || r.Join != k.own.Join {
 				k.end(ctx, ErrDeclaredDead)
@@ -254,9 +264,6 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 			k.joined, k.rev, k.own.Beat = true, e.Revision, r.Beat
 		case k.joined:
 			k.end(ctx, ErrDeclaredDead)
-		case r.State == stateDead: // a former one: its place is free
-			k.own.Join, k.rev = r.Join+1, e.Revision
-			k.renew(ctx)
 		default: // a former one, or somebody of the same name: declared dead when it is silent
 			k.saw(ctx, e)
 		}
@@ -336,7 +343,7 @@ func (k *keeper) declare(ctx *actor.Context[step]) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
 		s := k.sightings[name]
-		if s.State == stateDead || name == k.m.sys.Name() && k.joined || k.now()-s.at < k.m.cfg.rules.patience(k.m.cfg.TTL) {
+		if s.State == stateDead || name == k.m.sys.Name() && k.joined || k.now()-s.at < k.m.cfg.rules.patience(max(k.m.cfg.TTL, s.ttl())) {
 			continue
 		}
 		k.pronounce(ctx, name, "it was silent for too long")

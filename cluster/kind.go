@@ -70,7 +70,7 @@ func Park(n int) KindOption {
 
 // ShardCount says into how many shards the keys of the kind are divided: as many can move from node to node
 // at most, one by one. All nodes must say the same, for as long as the cluster lives. Defaults to 256;
-// anything below 1 panics.
+// anything below 1 panics. A node that has joined a cluster refuses more than 16 384.
 func ShardCount(n int) KindOption {
 	required(n > 0, "ShardCount(%d): there must be at least one", n)
 	return func(c *kindConfig) {
@@ -85,7 +85,8 @@ func ShardCount(n int) KindOption {
 // One becomes active, and gets its Init called, as soon as a node has its shard, without a message; one
 // that ends is activated anew within about a second. They are not passivated when they are idle or when
 // there are too many: IdleAfter, Hot and ShardCount have no effect. All nodes must say the same n, for as
-// long as the cluster lives. Anything below 1 panics.
+// long as the cluster lives. Anything below 1 panics. A node that has joined a cluster refuses more than
+// 16 384.
 func Numbered(n int) KindOption {
 	required(n > 0, "Numbered(%d): there must be at least one actor", n)
 	return func(c *kindConfig) { c.numbered, c.shards = true, n }
@@ -169,7 +170,7 @@ func RegisterSpawned[M any](node *Node, name string, spawn func(at Activation, o
 
 func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
 	if !node.alone {
-		if err := node.reserve(name); err != nil {
+		if err := node.reserve(name, t.cfg.shards); err != nil {
 			return nil, err
 		}
 	} else if t.cfg.numbered {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +34,11 @@ type Config struct {
 	// minutes by default: whether a member is lost is for the cluster to say, which ends its session. nil
 	// is for a member that only holds shards.
 	Remote *remote.Config
-	// Advertise is the address at which the others reach the one of Remote, by default that address.
+	// Advertise is the address at which the others reach the one of Remote, by default that address. It is
+	// needed if Remote listens on all addresses of the host, as ":7000" says.
 	Advertise string
 	// TTL is for how long a member that is silent is waited for: 15 seconds by default, and at least one.
-	// All members have the same.
+	// All members should have the same: of two, the longer one is waited for.
 	TTL time.Duration
 	// Margin is by how much a member ends its lease earlier than others do, a fifth of TTL by default: the
 	// clocks of two members may differ in speed by as much of TTL.
@@ -81,6 +84,8 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, fmt.Errorf("the TTL must be at least 1s, not %v", cfg.TTL)
 	case cfg.Margin < 0 || cfg.Margin > cfg.TTL/2:
 		return cfg, fmt.Errorf("the margin must be at most half of the TTL of %v, not %v", cfg.TTL, cfg.Margin)
+	case cfg.Remote != nil && cfg.Advertise == "" && isUnspecified(cfg.Remote.Addr):
+		return cfg, fmt.Errorf("the others cannot reach this one at %q, which is all addresses of its host: Advertise is needed", cfg.Remote.Addr)
 	}
 	r := &cfg.rules
 	if r.clock == nil {
@@ -103,6 +108,16 @@ func (cfg Config) withDefaults() (Config, error) {
 		r.epochs = func(_, after *shardMap) { after.seal() }
 	}
 	return cfg, nil
+}
+
+// isUnspecified reports whether an address to listen on has no host, or all.
+func isUnspecified(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil { // also the empty one: the system does not listen, or cannot
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
 }
 
 // Node is a system as a member of a cluster. [Join] makes one: it keeps a lease, and holds shards for as
@@ -149,7 +164,8 @@ func Alone(sys *actor.System) *Node {
 // away, which otherwise wait for the end of the lease.
 //
 // With [Config.Remote] the system listens, as [remote.Listen] says, and knows the addresses of the other
-// members from the engine.
+// members from the engine. A system that has ended its membership may join again without Remote; with it, it
+// may not, since it is connected once only: that takes a new one, in a new process as a rule.
 //
 // It fails if the Config is not valid, if the system has an actor of that name, or has stopped, and if it
 // cannot listen.

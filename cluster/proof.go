@@ -18,7 +18,7 @@ import (
 // A crash is proved, silence is waited for. When a process ends, its kernel closes its connections at once,
 // and refuses further ones. A process that is stopped does neither, nor does a host that is cut off. So a
 // member is declared dead at once if its session with this one has ended and its address refuses
-// connections, here and at a third member, each twice. That does not lean on clocks: who lives refuses
+// connections, here and at a third member that has no open session with it, each twice. That does not lean on clocks: who lives refuses
 // nothing, unless something else answers for its address, see [Config.OnlySilence].
 
 const (
@@ -47,7 +47,12 @@ func (l tcpLinks) Ended(node string, incarnation uint32) bool {
 }
 
 // Refuses implements links.
-func (tcpLinks) Refuses(ctx context.Context, r record, _ string) bool {
+func (l tcpLinks) Refuses(ctx context.Context, r record, name string) bool {
+	if slices.ContainsFunc(l.Peers(), func(p actor.Peer) bool {
+		return p.Node == name && p.Incarnation == r.System && p.State == "open"
+	}) {
+		return false // it lives, whatever answers at its address
+	}
 	ctx, cancel := context.WithTimeout(ctx, proofLimit)
 	defer cancel()
 	for i := range proofDials {

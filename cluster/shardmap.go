@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // motionMost is how many shards of a member are moved at the same time.
@@ -130,6 +131,7 @@ type record struct {
 	State  memberState `json:"state"`
 	Since  int64       `json:"since"` // when it joined by its own clock, in milliseconds; the first is the coordinator
 	Beat   uint64      `json:"beat"`
+	TTL    int64       `json:"ttl,omitempty"`    // for how long it is waited for, in milliseconds
 	Left   bool        `json:"left,omitempty"`   // it is dead by its own word: its system may have something to say yet
 	Addr   string      `json:"addr,omitempty"`   // where its system listens
 	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
@@ -142,6 +144,9 @@ type copyOf struct {
 	Name string `json:"name"`
 	PID  string `json:"pid"`
 }
+
+// ttl returns for how long the member is to be waited for, as far as it is up to it.
+func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
 
 // hosts reports whether the member takes shards of a group.
 func (r record) hosts(group string) bool { return slices.Contains(r.Groups, group) }

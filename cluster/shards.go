@@ -54,14 +54,14 @@ type Shards struct {
 // must use the same n. It does not wait.
 //
 // It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
-// has a '/', if the member hosts it already, or has ended.
+// has a '/', if n is more than 16 384, if the member hosts it already, or has ended.
 func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 	required(n > 0, "Host: the number of shards must be positive, not %d", n)
 	required(holder != nil, "Host: the holder is nil")
 	if group == "" || strings.Contains(group, "/") {
 		return nil, fmt.Errorf("host a group of shards: the name %q must not be empty or have a '/'", group)
 	}
-	if err := m.reserve(group); err != nil {
+	if err := m.reserve(group, n); err != nil {
 		return nil, fmt.Errorf("host the group %q: %w", group, err)
 	}
 	return m.host(group, n, holder), nil
@@ -74,8 +74,15 @@ func (m *Node) host(group string, n int, holder Holder) *Shards {
 	return s
 }
 
-// reserve notes that a group is hosted.
-func (m *Node) reserve(group string) error {
+// shardsMost is how many shards a group has at most: engines have limits for a value, such as the 1 MB of
+// NATS, and a shard takes up to about 30 bytes of the map.
+const shardsMost = 1 << 14
+
+// reserve notes that a group of n shards is hosted.
+func (m *Node) reserve(group string, n int) error {
+	if n > shardsMost {
+		return fmt.Errorf("it would have %d shards: there may be at most %d, since an engine keeps their map as one value", n, shardsMost)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.alone {
@@ -128,6 +135,7 @@ type group struct {
 	calls  int // of the holder, under way
 
 	asking  bool          // a map is being put or read
+	pausing time.Duration // the engine has failed: it is not called again before, unless the map changes
 	wanted  Revision      // the map's revision when there was something to change,
 	wanting time.Duration // and when that was, 0 for nothing
 }
@@ -146,6 +154,7 @@ type hold struct {
 const (
 	callsMost = 16          // calls of a holder at the same time
 	takeAgain = time.Second // after so long a Take that has failed is tried again
+	askAgain  = 100 * time.Millisecond
 )
 
 type holdState uint8
@@ -210,7 +219,7 @@ func (g *group) saw(k *keeper, e Entry) {
 		k.m.sys.Log().Error("map of shards is not used", slog.String("group", g.shards.name), slog.String("error", err.Error()))
 		return
 	}
-	g.m, g.rev, g.absent = m, e.Revision, false
+	g.m, g.rev, g.absent, g.pausing = m, e.Revision, false, 0
 	g.shards.known.Store(m)
 	k.m.tell(func(ctx *actor.Context[any], r *router) { r.follow(ctx, g.shards.name, m) })
 }
@@ -227,6 +236,7 @@ func (g *group) ask(ctx *actor.Context[step], k *keeper) {
 		g.asking = false
 		switch {
 		case err != nil:
+			g.pausing = k.now() + askAgain
 		case e.Revision == 0:
 			g.absent = g.m == nil
 		default:
@@ -241,7 +251,7 @@ func (g *group) act(ctx *actor.Context[step], k *keeper) {
 		return
 	}
 	if g.m == nil {
-		if !g.asking && !g.absent {
+		if !g.asking && !g.absent && k.now() >= g.pausing {
 			g.ask(ctx, k)
 		}
 		if !g.absent || g.asking || !k.m.Valid() || k.leaving {
@@ -254,7 +264,7 @@ func (g *group) act(ctx *actor.Context[step], k *keeper) {
 			g.follow(ctx, k, i, valid)
 		}
 	}
-	if valid && !g.asking {
+	if valid && !g.asking && k.now() >= g.pausing {
 		g.propose(ctx, k)
 	}
 }
@@ -348,14 +358,28 @@ func (g *group) drop(i int) {
 	}
 }
 
-// abandon drops all shards at the end of the member, which does not hear any more of what is under way.
-func (g *group) abandon() {
+// abandon drops all shards at the end of the member, which does not hear any more of what is under way. It
+// returns the first panic of the holder, which must not keep the others from being dropped.
+func (g *group) abandon() (first error) {
 	for i := range g.holds {
-		g.drop(i)
-		if g.holds[i].lost {
-			g.holder.Drop(g.shard(i))
+		if err := g.abandonOne(i); first == nil {
+			first = err
 		}
 	}
+	return first
+}
+
+func (g *group) abandonOne(i int) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &actor.PanicError{Value: v}
+		}
+	}()
+	g.drop(i)
+	if g.holds[i].lost {
+		g.holder.Drop(g.shard(i))
+	}
+	return nil
 }
 
 func (g *group) dropAll() {
@@ -392,6 +416,7 @@ func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	k.put(ctx, key, value, g.rev, func(ctx *actor.Context[step], rev Revision, err error) {
 		g.asking = false
 		if err != nil {
+			g.pausing = k.now() + askAgain
 			g.ask(ctx, k)
 			return
 		}
