@@ -6,7 +6,8 @@ import (
 )
 
 // Engine is the means by which the members of a cluster agree: a small map whose values are
-// replaced by compare-and-set. It needs no leases, locks or expiry. Its values are some kilobytes;
+// replaced by compare-and-set. What it has taken it must not lose, nor go back to what it had before:
+// two members could then hold one shard. It needs no leases, locks or expiry. Its values are some kilobytes;
 // there are some for each member and group.
 //
 // Its methods are safe for concurrent use. Package cluster/memory has one for tests and for several

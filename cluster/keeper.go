@@ -246,6 +246,10 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		if err != nil {
 			return // the next tick tries again
 		}
+		if k.joined && e.Revision < k.rev {
+			k.end(ctx, errRecordLost)
+			return
+		}
 		if e.Revision == 0 {
 			k.rev = 0
 			return
@@ -269,6 +273,9 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		}
 	})
 }
+
+// errRecordLost is for a member that cannot trust the engine's map any more.
+var errRecordLost = errors.New("the engine has lost the member's record, or has an older one")
 
 // read reads the record of a member.
 func (k *keeper) read(e Entry) (r record, ok bool) {

@@ -169,6 +169,44 @@ func TestASystemMayJoinAgain(t *testing.T) {
 	})
 }
 
+// forgetful is an engine that can lose what it has.
+type forgetful struct{ atomic.Pointer[memory.Engine] }
+
+func (f *forgetful) Put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {
+	return f.Load().Put(ctx, key, value, was)
+}
+
+func (f *forgetful) Get(ctx context.Context, key string) (cluster.Entry, error) {
+	return f.Load().Get(ctx, key)
+}
+
+func (f *forgetful) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
+	return f.Load().Watch(prefix, see)
+}
+
+func TestAMemberWhoseRecordIsLostEnds(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		engine := new(forgetful)
+		engine.Store(new(memory.Engine))
+		a := join(k, engine, "a", 4)
+		k.Advance(10 * time.Second)
+		before, ok := a.shards.Held(0)
+		if !ok {
+			t.Fatal("it does not hold the shard")
+		}
+		engine.Store(new(memory.Engine))
+		k.Advance(10 * time.Second)
+		if err := a.Err(); err == nil || !strings.Contains(err.Error(), "has lost the member's record") {
+			t.Errorf("it has ended with %v", err)
+		}
+		b := join(k, engine, "b", 4)
+		k.Advance(10 * time.Second)
+		if after, _ := b.shards.Held(0); after <= before {
+			t.Errorf("the epoch is %d after %d", after, before)
+		}
+	})
+}
+
 // TestTheLongerTTLIsWaitedFor has a member that waits less than the other's lease lasts.
 func TestTheLongerTTLIsWaitedFor(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

@@ -30,8 +30,9 @@ type slot struct {
 	epoch       uint64   // the version of the map at the last change of owner; 0 while that is prepared
 }
 
-// shardMap says who owns the shards of a group. Its version counts up from the milliseconds of the moment
-// at which it was made: so epochs also grow when an engine has lost everything.
+// shardMap says who owns the shards of a group. Its version counts up, and is at least the milliseconds of
+// the moment at which it was changed: so epochs also grow, as far as clocks agree, when an engine has lost
+// what it had.
 type shardMap struct {
 	version uint64
 	slots   []slot
@@ -43,7 +44,7 @@ func (m *shardMap) clone() *shardMap { return &shardMap{m.version, slices.Clone(
 
 // seal makes m, which was changed, the next version.
 func (m *shardMap) seal() {
-	m.version++
+	m.version = max(m.version+1, uint64(time.Now().UnixMilli()))
 	for i := range m.slots {
 		if s := &m.slots[i]; s.epoch == 0 && s.owner != (identity{}) {
 			s.epoch = m.version
