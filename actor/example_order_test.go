@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,8 @@ func (q *byDeadline) Take() (next actor.Envelope[job], ok bool) {
 				at = i
 			}
 		}
-		next, q.jobs = q.jobs[at], append(q.jobs[:at], q.jobs[at+1:]...)
+		next = q.jobs[at]
+		q.jobs = slices.Delete(q.jobs, at, at+1)
 		if next.Message().due.After(time.Now()) {
 			return next, true
 		}
@@ -40,8 +42,9 @@ func (q *byDeadline) Take() (next actor.Envelope[job], ok bool) {
 
 func ExampleOrdered() {
 	sys := actor.NewSystem("example")
-	opened := make(chan struct{})
+	begun, opened := make(chan struct{}, 4), make(chan struct{})
 	desk := actor.SpawnFunc(sys, "desk", func(_ *actor.Context[job], m job) error {
+		begun <- struct{}{}
 		<-opened
 		fmt.Println("does", m.name)
 		return nil
@@ -49,9 +52,7 @@ func ExampleOrdered() {
 
 	now := time.Now()
 	desk.Tell(context.Background(), job{"what is there first", now.Add(time.Minute)})
-	for _, info := 0, (actor.Tree{}); info.Activity != "running"; {
-		info, _ = sys.Inspect("/desk", 0)
-	}
+	<-begun
 	desk.Tell(context.Background(), job{"what can wait", now.Add(time.Hour)})
 	desk.Tell(context.Background(), job{"what is urgent", now.Add(time.Minute)})
 	desk.Tell(context.Background(), job{"yesterday's", now.Add(-time.Hour)})

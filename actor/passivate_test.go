@@ -94,7 +94,7 @@ func stateOf(t *testing.T, sys *actor.System, path string) string {
 func TestIdleActorIsPassivatedAndComesBack(t *testing.T) {
 	for name, opts := range map[string][]actor.SpawnOption{
 		"plain": nil, "pinned": {actor.Pinned()}, "inline": {actor.Inline()}, "reentrant": {actor.Reentrant()},
-		"bounded": {actor.Bounded(2, actor.Block)}, "permanent": {actor.Permanent}, "in a bulkhead": {actor.OnBulkhead("x")},
+		"bounded": {actor.Bounded(3, actor.Block)}, "permanent": {actor.Permanent}, "in a bulkhead": {actor.OnBulkhead("x")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
