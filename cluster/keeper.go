@@ -246,7 +246,7 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		if err != nil {
 			return // the next tick tries again
 		}
-		if k.joined && e.Revision < k.rev {
+		if k.joined && e.Revision == 0 {
 			k.end(ctx, errRecordLost)
 			return
 		}
@@ -275,7 +275,7 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 }
 
 // errRecordLost is for a member that cannot trust the engine's map any more.
-var errRecordLost = errors.New("the engine has lost the member's record, or has an older one")
+var errRecordLost = errors.New("the engine has lost the member's record")
 
 // read reads the record of a member.
 func (k *keeper) read(e Entry) (r record, ok bool) {

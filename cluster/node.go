@@ -224,8 +224,8 @@ func (n *Node) Valid() bool { return n.alone || int64(n.cfg.rules.clock()) < n.u
 func (n *Node) Done() <-chan struct{} { return n.over }
 
 // Err returns nil until Done is closed, and then why: nil for a member that has left,
-// [ErrDeclaredDead], [actor.ErrStopped], that the engine has lost what it had, or the failure of one of its own actors or of a [Holder]. After a
-// failure the others wait for the end of the lease, or of the process.
+// [ErrDeclaredDead], [actor.ErrStopped], that the engine has lost its record, or the failure of one of its own
+// actors or of a [Holder]. After a failure the others wait for the end of the lease, or of the process.
 func (n *Node) Err() error {
 	select {
 	case <-n.over:
