@@ -184,16 +184,19 @@ func TestLinksWhoseEndIsNotConfirmedCount(t *testing.T) {
 func TestAnUnlinkIsConfirmedWithoutTheProxy(t *testing.T) {
 	s := newSink(t)
 	there := PID{node: "away", inc: 1, path: "/x", id: 7}
+	unlinked := make(chan struct{})
 	here := SpawnFunc(s.far.sys, "here", func(ctx *Context[int], n int) error {
 		if n == 0 {
 			ctx.Link(there)
 		} else {
 			ctx.Unlink(there)
+			close(unlinked)
 		}
 		return nil
 	})
 	here.Tell(context.Background(), 0)
 	here.Tell(context.Background(), 1)
+	<-unlinked // there was no proxy before the link, either
 	s.proxies(t, 0)
 	s.far.Signal(FarSignal{Kind: FarUnlinked, To: here.PID(), From: there})
 	s.far.Signal(FarSignal{Kind: FarLink, To: here.PID(), From: there})
