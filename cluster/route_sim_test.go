@@ -462,9 +462,9 @@ func TestSimPlantedRoutingMistakesAreFound(t *testing.T) {
 		seed    uint64 // that has found it before
 	}{
 		{"a barrier is left out", noBarrier, true, 0x75d1a2059b6d2c8b},
-		{"a claim after the read", lateClaim, false, 0xe3cfac700150572},
-		{"an old epoch is accepted", oldEpochs, false, 0xb8f3f86f8ab89ab9},
-		{"a lease that ignores the margin", noMargin, false, 0xefee91aff016a489},
+		{"a claim after the read", lateClaim, false, 0x107571986299b797},
+		{"an old epoch is accepted", oldEpochs, false, 0xeecf029e0228e011},
+		{"a lease that ignores the margin", noMargin, false, 0x17b339f915243cfb},
 		{"an address for which something else refuses", falseProof, false, 0x711b6f079c8cc23},
 	} {
 		t.Run(c.name, func(t *testing.T) {
