@@ -70,28 +70,17 @@ func (b *leavingBody) Read(p []byte) (n int, err error) {
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, size int64) (leave func(), err error) {
 	from := s.senderOf(r)
 	stay := s.bodies.Enter(from, size)
-	select {
-	case <-stay.Granted():
-		return stay.Leave, nil
-	default:
-	}
-	timeout := time.NewTimer(readTimeout)
-	defer timeout.Stop()
-	select {
-	case <-stay.Granted():
-		if err = callerOf(r.Context()).still(); err == nil { // it may have waited long
+	waited, err := granted(r, stay, readTimeout, "bodies are on their way from "+from)
+	if err == nil && waited { // maybe for long
+		if err = callerOf(r.Context()).still(); err == nil {
 			err = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		}
-		if err == nil {
-			return stay.Leave, nil
-		}
-	case <-r.Context().Done():
-		err = r.Context().Err()
-	case <-timeout.C:
-		err = fmt.Errorf("%w: too many large bodies are on their way from %s", entity.ErrBusy, from)
 	}
-	stay.Leave()
-	return nil, err
+	if err != nil {
+		stay.Leave()
+		return nil, err
+	}
+	return stay.Leave, nil
 }
 
 // senderOf returns by whom what a request needs is counted.

@@ -29,12 +29,12 @@ func (s *Server) serveMuch(rec *recorder, r *http.Request, o *operation) error {
 	from := s.senderOf(r)
 	making := s.making.Enter(from, 1)
 	defer making.Leave()
-	if err := granted(r, making, from); err != nil {
+	if _, err := granted(r, making, answerTimeout, "answers are on their way to "+from); err != nil {
 		return err
 	}
 	rec.much = func(bytes int) (leave func(), err error) {
 		stay := s.answers.Enter(from, int64(bytes))
-		if err := granted(r, stay, from); err != nil {
+		if _, err := granted(r, stay, answerTimeout, "answers are on their way to "+from); err != nil {
 			stay.Leave()
 			return nil, err
 		}
@@ -44,21 +44,22 @@ func (s *Server) serveMuch(rec *recorder, r *http.Request, o *operation) error {
 	return o.serve(rec, r)
 }
 
-// granted waits until a request has its room.
-func granted(r *http.Request, stay *intake.Stay, from string) error {
+// granted waits until a request has its room, for a time at most, and reports whether it had to wait.
+// what says of what there is too much otherwise.
+func granted(r *http.Request, stay *intake.Stay, patience time.Duration, what string) (waited bool, err error) {
 	select {
 	case <-stay.Granted():
-		return nil
+		return false, nil
 	default:
 	}
-	timeout := time.NewTimer(answerTimeout)
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {
 	case <-stay.Granted():
-		return nil
+		return true, nil
 	case <-r.Context().Done():
-		return r.Context().Err()
+		return true, r.Context().Err()
 	case <-timeout.C:
-		return fmt.Errorf("%w: too many large answers are on their way to %s", entity.ErrBusy, from)
+		return true, fmt.Errorf("%w: too many large %s", entity.ErrBusy, what)
 	}
 }
