@@ -243,14 +243,13 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 func (k *keeper) find(ctx *actor.Context[step]) {
 	k.get(ctx, k.key(), func(ctx *actor.Context[step], e Entry, err error) {
 		k.renewing = false
-		if err != nil {
-			return // the next tick tries again
-		}
-		if k.joined && e.Revision == 0 {
+		switch {
+		case err != nil: // the next tick tries again
+			return
+		case e.Revision == 0 && k.joined:
 			k.end(ctx, errRecordLost)
 			return
-		}
-		if e.Revision == 0 {
+		case e.Revision == 0:
 			k.rev = 0
 			return
 		}
