@@ -552,15 +552,7 @@ func TestWhoWaitsForACommandIsToldItsNewestProgress(t *testing.T) {
 	reading := newGate()
 	hooked.first.Store(reading)
 	ctx, cancel := context.WithCancel(t.Context())
-	type outcome struct {
-		c   entity.Command
-		err error
-	}
-	waited := make(chan outcome, 1)
-	go func() {
-		c, err := s.WaitCommand(ctx, "d", made.ID)
-		waited <- outcome{c, err}
-	}()
+	waited := s.outcome(ctx, made)
 	wait(t, reading.came, "the read")
 	if err := s.Progress(t.Context(), "d", made.ID, value.Int(10)); err != nil {
 		t.Fatal(err)
@@ -610,15 +602,7 @@ func TestAWaitForACommandEndsInTimeIfTheStoreIsStuck(t *testing.T) {
 	reading := newGate()
 	hooked.first.Store(reading)
 	ctx, cancel := context.WithCancel(t.Context())
-	type outcome struct {
-		c   entity.Command
-		err error
-	}
-	waited := make(chan outcome, 1)
-	go func() {
-		c, err := s.WaitCommand(ctx, "d", made.ID)
-		waited <- outcome{c, err}
-	}()
+	waited := s.outcome(ctx, made)
 	reading.open()
 	wait(t, hooked.done, "the read before the wait")
 	stuck := newGate() // never opened
@@ -628,6 +612,22 @@ func TestAWaitForACommandEndsInTimeIfTheStoreIsStuck(t *testing.T) {
 	if got := wait(t, waited, "the end of the wait"); !errors.Is(got.err, context.Canceled) || got.c.ID != made.ID {
 		t.Errorf("it is told %+v, %v", got.c, got.err)
 	}
+}
+
+// commandOutcome is what WaitCommand has returned.
+type commandOutcome struct {
+	c   entity.Command
+	err error
+}
+
+// outcome waits for a command of the entity d, and sends what comes of it.
+func (s *stage) outcome(ctx context.Context, made entity.Command) <-chan commandOutcome {
+	waited := make(chan commandOutcome, 1)
+	go func() {
+		c, err := s.WaitCommand(ctx, "d", made.ID)
+		waited <- commandOutcome{c, err}
+	}()
+	return waited
 }
 
 // heldReads is a store whose next read of commands waits at a gate.

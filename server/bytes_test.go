@@ -68,6 +68,24 @@ func TestAPageOfLargeEntitiesEndsByItsBytes(t *testing.T) {
 	}
 }
 
+// begin sends the text of a request, or a part of it, on a connection of its own, whose answer stays
+// with the server but for a few kilobytes until it is read.
+func (r *running) begin(t *testing.T, request string) net.Conn {
+	t.Helper()
+	nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.HTTPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	if err := nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(nc, request); err != nil {
+		t.Fatal(err)
+	}
+	return nc
+}
+
 // Many requests whose bodies do not come took a megabyte each, of 4 096 connections.
 func TestBodiesThatDoNotEndAreBoundedTogether(t *testing.T) {
 	t.Parallel()
@@ -76,15 +94,7 @@ func TestBodiesThatDoNotEndAreBoundedTogether(t *testing.T) {
 	s.bodies = intake.New(room)
 	var conns []net.Conn
 	for range 20 {
-		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		if _, err := fmt.Fprintf(nc, "POST /v1/entities/a/telemetry HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n[%s", size, strings.Repeat(" ", size/10)); err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, nc)
+		conns = append(conns, s.begin(t, fmt.Sprintf("POST /v1/entities/a/telemetry HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n[%s", size, strings.Repeat(" ", size/10))))
 	}
 	eventually(t, "half of the room to be used", func() bool { return s.bodies.Used() == room/2 })
 	s.post("b", `{"t":1}`) // is small
@@ -119,18 +129,7 @@ func TestLargeAnswersAreBoundedTogether(t *testing.T) {
 	}
 	var conns []net.Conn
 	for range 20 {
-		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		if err := nc.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprint(nc, "GET /v1/entities?limit=1000&fields=attributes HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, nc)
+		conns = append(conns, s.begin(t, "GET /v1/entities?limit=1000&fields=attributes HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	}
 	eventually(t, "one answer to be written, and four to wait", func() bool { return s.answers.Used() > room/4 && s.making.Used() == 4 })
 	if used := s.answers.Used(); used > room/2 {
@@ -189,25 +188,13 @@ func TestAWaitingRequestNeedsNoRoomForItsBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
 	s.post("a", `{"t":1}`)
-	send := func(request string) net.Conn {
-		t.Helper()
-		nc, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.HTTPAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = nc.Close() })
-		if _, err := fmt.Fprint(nc, request); err != nil {
-			t.Fatal(err)
-		}
-		return nc
-	}
-	stream := send("GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+	stream := s.begin(t, "GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
 	if _, err := stream.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "bytes that a stream uses", s.bodies.Used(), int64(0))
 
-	command := send("POST /v1/entities/a/commands?wait=25s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+	command := s.begin(t, "POST /v1/entities/a/commands?wait=25s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
 	eventually(t, "the command to use room while it is received", func() bool { return s.bodies.Used() > 0 })
 	if _, err := fmt.Fprintf(command, "10\r\n%s\r\n0\r\n\r\n", `"name": "blink"}`); err != nil {
 		t.Fatal(err)

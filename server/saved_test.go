@@ -16,15 +16,20 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
+// lastingReader returns the option of a client whose session lasts, and where its messages come.
+func lastingReader() (got chan message, lasting func(*mqtt311.ClientOptions)) {
+	got = make(chan message, 100)
+	return got, func(o *mqtt311.ClientOptions) {
+		o.SetCleanSession(false).SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} })
+	}
+}
+
 // Who was away while the server was restarted has the messages of before and after.
 func TestSessionsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
-	got := make(chan message, 100)
-	lasting := func(o *mqtt311.ClientOptions) {
-		o.SetCleanSession(false).SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} })
-	}
+	got, lasting := lastingReader()
 	reader := s.dial311("reader", lasting)
 	subscribe(t, reader, "e/+/telemetry")
 	reader.Disconnect(0)
@@ -56,10 +61,7 @@ func TestDesiredStateOfAroundARestartIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
-	got := make(chan message, 100)
-	lasting := func(o *mqtt311.ClientOptions) {
-		o.SetCleanSession(false).SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} })
-	}
+	got, lasting := lastingReader()
 	reader := s.dial311("reader", lasting)
 	subscribe(t, reader, "e/+/desired")
 	s.post("lamp", `{"t":1}`)
@@ -107,10 +109,7 @@ func TestMissedChangesAreMadeUpForAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
-	got := make(chan message, 100)
-	lasting := func(o *mqtt311.ClientOptions) {
-		o.SetCleanSession(false).SetDefaultPublishHandler(func(_ mqtt311.Client, m mqtt311.Message) { got <- message{m.Topic(), string(m.Payload())} })
-	}
+	got, lasting := lastingReader()
 	reader := s.dial311("reader", lasting)
 	subscribe(t, reader, "e/lamp/desired", "e/lamp/delta", "e/gone/desired", "e/anew/desired")
 	ids := []string{"lamp", "gone", "anew"}
