@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 const (
@@ -29,6 +32,8 @@ type verifier struct {
 	place   scratch
 	child   *child
 	filled  string // the file that fills the disk, "" for none
+
+	packings int64 // how often the whole history was packed beside the writers
 }
 
 // load contains what was written in a round.
@@ -44,6 +49,7 @@ type load struct {
 	mappings  tally
 	trimmed   tally
 	device    *device
+	packings  tally
 }
 
 // tally counts the writes that were begun and acknowledged, one at a time, until an error.
@@ -144,6 +150,9 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 	} {
 		write(name, w.into, func(begins func()) tally { return w.write(ctx, round, begins) })
 	}
+	if round%2 == 1 { // in the others the server packs when it does
+		writers.Go(func() { l.packings = v.pack(ctx) })
+	}
 	deviceBegins := begun.of("device")
 	var deviceErr error
 	writers.Go(func() {
@@ -175,7 +184,23 @@ func (v *verifier) loadAndKill(ctx context.Context, round int, after time.Durati
 		}
 	}
 	l.readings = run.loaders
+	v.packings += l.packings.acked
 	return l, nil
+}
+
+// pack has the history packed again and again, so that the kill meets it.
+func (v *verifier) pack(ctx context.Context) tally {
+	return until(func() {}, func(int64) error {
+		for {
+			err := v.child.client.do(ctx, "POST", "/v1/compact", "", "", nil)
+			if refused, ok := err.(*answerError); !ok || refused.status != http.StatusInsufficientStorage { //nolint:errorlint // of our own client, not wrapped
+				return err
+			}
+			if err := pause.For(ctx, verifyPoll); err != nil { // the disk is full
+				return err
+			}
+		}
+	})
 }
 
 // patch appends 0, 1, 2 … to a list, and sets another attribute to the last number.

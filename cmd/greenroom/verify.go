@@ -34,7 +34,7 @@ func newVerify() *cobra.Command {
 		Short: "Test that a crash on this machine's disk loses nothing acknowledged.",
 		Long: `Start a server, load it with readings, attribute patches, relations, types, mappings,
 rollups, retention and deletions, replace a mapping, read its streams and entity tags
-meanwhile, and kill it (SIGKILL) at a random moment. Start it again, have a device
+meanwhile, in every second round have it pack its history all the time, and kill it (SIGKILL) at a random moment. Start it again, have a device
 send again what was not acknowledged, and compare what the server has with what it
 acknowledged or showed before. Repeat this with the same data.
 
@@ -174,6 +174,7 @@ func (v *verifier) report(totals map[string]outcome, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "%-17s %s\n", kind, &r)
 	}
 	fmt.Fprintf(stdout, "%-17s %s, by %d kills\n", "in all", &all, v.options.rounds)
+	fmt.Fprintf(stdout, "the history was packed %d times beside the writers\n", v.packings)
 	if all.wrong() {
 		return errors.New("verify: the server has broken its promise, or the disk has; keep what is printed above and report it")
 	}

@@ -128,3 +128,67 @@ func dirBytes(b *testing.B, dir string) (bytes int64) {
 	}
 	return bytes
 }
+
+// BenchmarkScan reads histories that are sealed, with SQLite as the control: all of a long one, and
+// short ones, one series after the other as a question about many entities does. A short one has a
+// block of 100 values. us/series is what one of them takes.
+func BenchmarkScan(b *testing.B) {
+	stores := map[string]func(b *testing.B) entity.Store{
+		"postgres": func(b *testing.B) entity.Store { return open(b, pgtest.Database(b), Options{SealAfter: -1}) },
+		"sqlite": func(b *testing.B) entity.Store {
+			s, err := sqlite.Open(b.Context(), b.TempDir(), sqlite.Options{SealAfter: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return s
+		},
+	}
+	for _, shape := range []struct{ series, values int }{{1, 125_000}, {1000, 100}} {
+		for _, name := range []string{"postgres", "sqlite"} {
+			b.Run(fmt.Sprintf("series=%d/values=%d/store=%s", shape.series, shape.values, name), func(b *testing.B) {
+				s := stores[name](b)
+				defer s.Close()
+				for first := 0; first < shape.values; first += 100 {
+					commitSeries(b, s, shape.series, first, 100)
+				}
+				if err := s.Compact(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				next := 0
+				for b.Loop() {
+					id, n := fmt.Sprintf("sensor-%d", next%shape.series), 0
+					err := s.Scan(b.Context(), id, "t", 0, entity.MaxTS, func(c *entity.Chunk) error {
+						columns, err := c.Columns()
+						n += columns.Len()
+						return err
+					})
+					if err != nil || n != shape.values {
+						b.Fatalf("%d values of %s, %v", n, id, err)
+					}
+					next++
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N), "us/series")
+			})
+		}
+	}
+}
+
+// commitSeries commits values of "t" of the entities sensor-0, sensor-1 and so on.
+func commitSeries(b *testing.B, s entity.Store, series, first, values int) {
+	b.Helper()
+	batch := &entity.Batch{First: uint64(first)*uint64(series) + 1, Committed: 1}
+	for i := range series {
+		batch.Entities = append(batch.Entities, entity.BatchEntity{ID: fmt.Sprintf("sensor-%d", i), Created: 1})
+		for n := first; n < first+values; n++ {
+			seq := batch.First + uint64(len(batch.Records))
+			sample := entity.Sample{Key: "t", Value: value.Float(20 + float64(n%97)/8)}
+			batch.Records = append(batch.Records, entity.Record{Entity: i, Seq: seq, Reading: entity.Reading{TS: 1_780_000_000_000 + int64(n)*1000, Values: []entity.Sample{sample}}})
+			if n == first+values-1 {
+				batch.Latest = append(batch.Latest, entity.LatestRow{Entity: i, Latest: entity.Latest{Key: "t", TS: batch.Records[len(batch.Records)-1].Reading.TS, Seq: seq, Value: sample.Value}})
+			}
+		}
+	}
+	if err := s.Commit(b.Context(), batch); err != nil {
+		b.Fatal(err)
+	}
+}

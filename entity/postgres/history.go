@@ -24,6 +24,15 @@ const (
 // all partitions.
 const planned = pgx.QueryExecModeCacheDescribe
 
+// Planning the two queries of a page takes longer than running them. Those for blocks, which have no
+// partitions, and for rows as long as there are few partitions, are planned once a connection. Such
+// a plan may be made while a table is still empty, so it must use the indexes whatever its size.
+const (
+	keepPlans     = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+	plansAnew     = "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'on', true), set_config('enable_bitmapscan', 'on', true)"
+	fewPartitions = 16
+)
+
 // selectRows is up to $7 rows between two places. The times alone say in which partitions.
 const selectRows = "SELECT ts, seq, number, whole, text, json FROM telemetry WHERE " + series +
 	"AND ts >= $3 AND ts <= $4 AND (ts, seq) >= ($3, $5) AND (ts, seq) < ($4, $6) ORDER BY ts, seq LIMIT $7"
@@ -71,32 +80,37 @@ func (s *Store) page(ctx context.Context, q part) (p page, err error) {
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		var batch pgx.Batch
 		batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		p.queue(&batch, q)
+		p.queue(&batch, q, s.spans.all())
 		batch.Queue("COMMIT")
 		return conn.SendBatch(ctx, &batch).Close() // if it fails, the pool does not take conn back
 	})
 	return p, err
 }
 
-// queue adds to a batch what reads the page. The transaction plans for its arguments from here on, see
-// planned.
-func (p *page) queue(batch *pgx.Batch, q part) {
+// queue adds to a batch what reads the page from the blocks and the partitions.
+func (p *page) queue(batch *pgx.Batch, q part, partitions []span) {
 	*p = page{}
 	rows, blocks := selectRows, selectBlocks
 	if q.descending {
 		rows, blocks = descendingRows, descendingBlocks
 	}
 	args := []any{q.id, q.key, q.from.TS, q.to.TS, int64(q.from.Seq), int64(q.to.Seq)}
-	batch.Queue("SET LOCAL plan_cache_mode = force_custom_plan")
-	batch.Queue(rows, append(args, q.rows)...).Query(func(rows pgx.Rows) (err error) {
-		p.rows, err = pgx.CollectRows(rows, scanPoint)
-		return err
-	})
+	batch.Queue(keepPlans)
 	batch.Queue(blocks, append(slices.Clip(args), q.blocks)...).Query(func(rows pgx.Rows) (err error) {
 		p.blocks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b packed, err error) {
 			err = row.Scan(&b.first, &b.last, &b.Values, &b.Times)
 			return b, err
 		})
+		return err
+	})
+	if !overlap(partitions, q.from.TS, q.to.TS) {
+		return
+	}
+	if len(partitions) > fewPartitions {
+		batch.Queue(plansAnew)
+	}
+	batch.Queue(rows, append(slices.Clip(args), q.rows)...).Query(func(rows pgx.Rows) (err error) {
+		p.rows, err = pgx.CollectRows(rows, scanPoint)
 		return err
 	})
 }
@@ -174,8 +188,12 @@ func maxPlace(a, b entity.Place) entity.Place {
 	return b
 }
 
-// blocksAtOnce bounds the blocks of a page, which is in memory as a whole.
-const blocksAtOnce = 16
+// blocksAtOnce bounds the blocks of a page, which is in memory as a whole. A scan goes on with twice as
+// many if they have smallBytes at most, and with blocksAtOnce if they have more.
+const (
+	blocksAtOnce = 16
+	smallBytes   = 512 << 10
+)
 
 // History returns a range of one series. See [entity.Store].
 func (s *Store) History(ctx context.Context, id, key string, from, to entity.Place, limit int, descending bool) (list []entity.Point, err error) {
@@ -268,14 +286,25 @@ func (c *scanner) page(ctx context.Context, id, key string) error {
 		horizon.Seq++
 	}
 	c.Begin(p.rows, horizon)
+	bytes := 0
 	for i := range p.blocks {
 		b := &p.blocks[i]
+		bytes += len(b.Values) + len(b.Times)
 		more, err := c.Block(b.Block)
 		if sealed.Unreadable(err) {
 			err = sealed.Failed(err, b.first, b.last)
 		}
-		if err != nil || !more || i+1 == c.blocks {
+		if err != nil || !more {
 			return err
+		}
+		if i+1 == c.blocks {
+			if c.blocks >= blocksAtOnce {
+				c.blocks = blocksAtOnce
+				if bytes <= smallBytes {
+					c.blocks = 2 * blocksAtOnce
+				}
+			}
+			return nil
 		}
 	}
 	return c.End()
@@ -327,7 +356,14 @@ func (s *Store) CountNumbers(ctx context.Context, id, key string, from, to int64
 	err = s.stretches(from, to, false, func(from, to int64) (bool, error) {
 		some := 0
 		err := s.snapshot(ctx, func(tx pgx.Tx) (err error) {
-			some, err = sealed.CountNumbers(&counted{s, ctx, tx, id, key}, from, to)
+			c := counted{s: s, ctx: ctx, tx: tx, id: id, key: key, plan: planned}
+			if len(s.spans.all()) <= fewPartitions {
+				c.plan = pgx.QueryExecModeCacheStatement
+				if _, err := tx.Exec(ctx, keepPlans); err != nil {
+					return err
+				}
+			}
+			some, err = sealed.CountNumbers(&c, from, to)
 			return err
 		})
 		n += some
@@ -342,6 +378,7 @@ type counted struct {
 	ctx     context.Context //nolint:containedctx // of the question that it lives for
 	tx      pgx.Tx
 	id, key string
+	plan    pgx.QueryExecMode
 }
 
 // Ranges returns the blocks with points in a range of times, and whether there are rows in their range.
@@ -350,7 +387,7 @@ func (c *counted) Ranges(from, to int64) ([]sealed.Range, error) {
 				WHERE t.entity = b.entity AND t.key = b.key AND t.ts >= b.first AND t.ts <= b.last AND t.ts >= $3 AND t.ts < $4)
 		FROM block b WHERE `+series+`AND b.first < $4 AND b.last >= $3
 			AND b.first >= coalesce((SELECT max(first) FROM block WHERE `+series+`AND first < $3), $3)
-		ORDER BY b.first, b.first_seq`, planned, c.id, c.key, from, to)
+		ORDER BY b.first, b.first_seq`, c.plan, c.id, c.key, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +399,7 @@ func (c *counted) Ranges(from, to int64) ([]sealed.Range, error) {
 
 // Rows counts the numbers in rows.
 func (c *counted) Rows(from, to int64) (n int, err error) {
-	err = c.tx.QueryRow(c.ctx, "SELECT count(*) FROM telemetry WHERE "+within+"AND (number IS NOT NULL OR whole IS NOT NULL)", planned, c.id, c.key, from, to).Scan(&n)
+	err = c.tx.QueryRow(c.ctx, "SELECT count(*) FROM telemetry WHERE "+within+"AND (number IS NOT NULL OR whole IS NOT NULL)", c.plan, c.id, c.key, from, to).Scan(&n)
 	return n, err
 }
 
@@ -374,7 +411,7 @@ func (c *counted) Points(from, to int64) (n int, err error) {
 	for q.from, q.to = entity.AllOf(from, to); q.from.Compare(q.to) < 0; {
 		var p page
 		var batch pgx.Batch
-		p.queue(&batch, q)
+		p.queue(&batch, q, c.s.spans.all())
 		if err := c.tx.SendBatch(c.ctx, &batch).Close(); err != nil {
 			return 0, err
 		}

@@ -102,6 +102,12 @@ func at(list []span, ts int64) (i int, ok bool) {
 	})
 }
 
+// overlap reports whether a partition has times from <= ts <= to.
+func overlap(list []span, from, to int64) bool {
+	i, _ := at(list, from)
+	return i < len(list) && list[i].lo <= to
+}
+
 // with returns the list with a span for the time, which is clipped by its neighbors.
 func with(list []span, ts int64, now time.Time, width time.Duration) ([]span, span) {
 	i, ok := at(list, ts)
