@@ -407,17 +407,45 @@ func TestAnImportedScriptIsItsOwnersOrOff(t *testing.T) {
 // What a mapping computes of what a script has written carries on how many scripts stand behind it.
 func TestACircleThroughAMappingEnds(t *testing.T) {
 	t.Parallel()
-	s := start(t, "")
-	s.send(201, "PUT", "/v1/mappings/next", "text/plain", "insert into a select a.y + 1 as x")
-	s.putScript(201, "again", "function on_reading(e, r) e:set { y = r.x } end")
-	s.post("a", `{"ts":1000,"values":{"x":0}}`)
-	var got scripted
-	for got.Failures == 0 { // the mapping and the script take turns
-		s.syncScript("again")
-		s.get("/v1/scripts/again", &got)
+	for name, c := range map[string]struct {
+		mapping, script string
+		late            bool
+		latest          string
+	}{
+		"single":    {"insert into a select a.y + 1 as x", "e:set { y = r.x }", false, "map[x:8 y:7 z:1]"},
+		"group":     {"insert into a select sum(m.y) + 1 as x from (a, b) as m", "e:set { y = r.x }", false, "map[x:8 y:7 z:1]"},
+		"pattern":   {"insert into a select max(m.y) + 1 as x from like \"a%\" as m", "e:set { y = r.x }", false, "map[x:8 y:7 z:1]"},
+		"window":    {"insert into a select max(m.y) over 5m + 1 as x from (a, b) as m", "e:set { y = r.x }", false, "map[x:8 y:7 z:1]"},
+		"attribute": {"insert into a select z * 0 + attributes.y + 1 as x", "e:set_attributes { y = r.x }", false, "map[x:8 z:1]"},
+		"late":      {"insert into a select max(y) over 1s + 1 as x", "e:set { y = r.x }", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "")
+			s.post("a", `{"ts":1000,"values":{"z":1}}`)
+			s.send(201, "PUT", "/v1/mappings/next", "text/plain", c.mapping)
+			if c.late {
+				s.post("a", `{"ts":900000,"values":{"y":5}}`)
+				if err := s.mappings.Sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.putScript(201, "again", "function on_reading(e, r) "+c.script+" end")
+			s.post("a", `{"ts":1000,"values":{"x":0}}`)
+			var got scripted
+			for got.Failures == 0 && got.Runs < 10*behavior.MaxDepth { // the mapping and the script take turns
+				s.syncScript("again")
+				s.get("/v1/scripts/again", &got)
+			}
+			if got.Failures == 0 || !strings.Contains(got.Failed[0].Text, "a circle of behaviors") {
+				t.Errorf("%+v", got)
+			}
+			if !c.late {
+				if got.Runs != behavior.MaxDepth {
+					t.Errorf("%d runs, want %d", got.Runs, behavior.MaxDepth)
+				}
+				same(t, "latest", s.latest("a"), c.latest)
+			}
+		})
 	}
-	if got.Failures != 1 || got.Runs != behavior.MaxDepth || !strings.Contains(got.Failed[0].Text, "a circle of behaviors") {
-		t.Errorf("%+v", got)
-	}
-	same(t, "latest", s.latest("a"), "map[x:8 y:7]")
 }

@@ -28,7 +28,6 @@
 //
 // A behavior that is switched on, or is new, begins with what is committed from then on. If the log
 // no longer has the changes that were not handled yet, they are skipped, counted and logged, and
-// what is known of entities is read again. A command goes to whichever entity has the id when it is sent. A circle of behaviors ends after
-// MaxDepth of them, also where it leads through mappings of single entities; one through a mapping
-// over a group does not, because its values come from many changes.
+// what is known of entities is read again. A command goes to whichever entity has the id when it is
+// sent. A circle of behaviors ends after MaxDepth of them, also where it leads through mappings.
 package behavior

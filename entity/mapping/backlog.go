@@ -54,6 +54,7 @@ type rest struct {
 	missed    bool     // because changes were missed, and not because of late readings
 	at        interval // what is under way, empty for nothing
 	number    uint64   // the least of the stretches in it
+	depth     int      // the greatest of them
 	stretches []stretch
 	postponed int // how often the slice at hand was
 }
@@ -63,7 +64,8 @@ type rest struct {
 type stretch struct {
 	From    int64  `json:"from"`
 	Last    int64  `json:"last"`
-	Sources uint64 `json:"sources"` // a bit for each
+	Sources uint64 `json:"sources"`         // a bit for each
+	Depth   int    `json:"depth,omitempty"` // the greatest of the changes
 	number  uint64
 }
 
@@ -73,6 +75,7 @@ type piece struct {
 	All       bool      `json:"all,omitempty"` // fields of the mapping
 	From      int64     `json:"from,omitempty"`
 	To        int64     `json:"to,omitempty"`
+	Depth     int       `json:"depth,omitempty"` // of that span of time
 	Stretches []stretch `json:"stretches,omitempty"`
 }
 
@@ -99,7 +102,7 @@ func (b *backlog) late(spans []Span) {
 		}
 		m := s.f.m
 		r := b.of(restKey{m.Name, m.Version, s.f.index, m.replaying && s.f.parametric()})
-		b.add(r, stretch{From: s.ts, Last: s.ts, Sources: sources})
+		b.add(r, stretch{From: s.ts, Last: s.ts, Sources: sources, Depth: s.depth})
 	}
 }
 
@@ -129,7 +132,7 @@ func (b *backlog) add(r *rest, s stretch) {
 
 // and returns a stretch that has both.
 func (s stretch) and(o stretch) stretch {
-	return stretch{min(s.From, o.From), max(s.Last, o.Last), s.Sources | o.Sources, min(s.number, o.number)}
+	return stretch{min(s.From, o.From), max(s.Last, o.Last), s.Sources | o.Sources, max(s.Depth, o.Depth), min(s.number, o.number)}
 }
 
 // reached reports whether all that was added up to a number is done.
@@ -145,7 +148,7 @@ func (b *backlog) reached(number uint64) bool {
 func (b *backlog) pieces() (list []piece) {
 	for _, r := range b.rests {
 		if !r.missed {
-			list = append(list, piece{restKey: r.restKey, From: r.at.from, To: r.at.to, Stretches: slices.Clone(r.stretches)})
+			list = append(list, piece{restKey: r.restKey, From: r.at.from, To: r.at.to, Depth: r.depth, Stretches: slices.Clone(r.stretches)})
 		}
 	}
 	return list
@@ -166,12 +169,12 @@ func fold(pieces []piece) (list []piece) {
 	at := make(map[restKey]int)
 	for i := range pieces {
 		p := &pieces[i]
-		from := end
+		from, deep := end, p.Depth
 		if p.From < p.To {
 			from = p.From
 		}
 		for _, s := range p.Stretches {
-			from = min(from, s.From)
+			from, deep = min(from, s.From), max(deep, s.Depth)
 		}
 		key := restKey{Mapping: p.Mapping, Version: p.Version, Replayed: p.Replayed}
 		j, ok := at[key]
@@ -180,7 +183,7 @@ func fold(pieces []piece) (list []piece) {
 			at[key] = j
 			list = append(list, piece{restKey: key, All: true, From: from, To: end})
 		}
-		list[j].From = min(list[j].From, from)
+		list[j].From, list[j].Depth = min(list[j].From, from), max(list[j].Depth, deep)
 	}
 	return list
 }
@@ -196,7 +199,7 @@ func (b *backlog) unfold(pieces []piece, mappings map[string]*mapping) {
 		for j := range m.fields {
 			key := p.restKey
 			key.Field = j
-			b.add(b.of(key), stretch{From: p.From, Last: p.To - 1})
+			b.add(b.of(key), stretch{From: p.From, Last: p.To - 1, Depth: p.Depth})
 		}
 	}
 }
@@ -212,7 +215,7 @@ func (b *backlog) restore(pieces []piece) {
 		if p.From < p.To {
 			// Of one field there may be several that were on their way: whole stretches of
 			// no source end where they end.
-			b.add(r, stretch{From: p.From, Last: p.To - 1})
+			b.add(r, stretch{From: p.From, Last: p.To - 1, Depth: p.Depth})
 		}
 		for _, s := range p.Stretches {
 			b.add(r, s)
@@ -259,7 +262,7 @@ func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field) error 
 		i = 0
 	}
 	first := r.stretches[i]
-	at, number := interval{first.From, first.From}, first.number
+	at, number, deep := interval{first.From, first.From}, first.number, 0
 	walks := make(map[int]*walk)
 	n := 0
 	for _, s := range r.stretches[i:min(i+sliceEnds, len(r.stretches))] {
@@ -279,11 +282,11 @@ func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field) error 
 			}
 			to = max(to, until)
 		}
-		at.to, number = max(at.to, to), min(number, s.number)
+		at.to, number, deep = max(at.to, to), min(number, s.number), max(deep, s.Depth)
 		n++
 	}
 	r.stretches = slices.Delete(r.stretches, i, i+n)
-	r.at, r.number = at, number
+	r.at, r.number, r.depth = at, number, deep
 	b.all -= n
 	return nil
 }
@@ -324,7 +327,7 @@ func (f *follower) catchUp() error {
 func (f *follower) slice(ctx context.Context, r *rest, within interval, polite bool) (next int64, count int, written bool, err error) {
 	m := f.engine.mappings[r.Mapping]
 	target := m.fields[r.Field]
-	out := Output{Mapping: m.Name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Again: true}
+	out := Output{Mapping: m.Name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Depth: max(r.depth, 1), Again: true}
 	there := &walk{r: f.s.reader, id: m.Statement.Into, key: target.spec.As}
 	applied := target.applied(within)
 	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, applied, sliceMost, func(v Value) error {
@@ -343,7 +346,7 @@ func (f *follower) slice(ctx context.Context, r *rest, within interval, polite b
 	if next >= applied.to {
 		next = within.to
 	}
-	part := &piece{restKey: r.restKey, From: within.from, To: next}
+	part := &piece{restKey: r.restKey, From: within.from, To: next, Depth: r.depth}
 	if r.missed {
 		part = nil
 	}

@@ -198,6 +198,10 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 		return err
 	}
 	there := &walk{r: r, id: s.f.m.Statement.Into, key: s.f.spec.As}
+	for i := range s.spans {
+		e.depth = max(e.depth, s.spans[i].depth)
+	}
+	defer func() { e.depth = 0 }()
 	for _, i := range intervals {
 		_, err := e.derive(ctx, r, s.f, i, math.MaxInt, func(ts int64, v value.Value) error {
 			if e.readings >= outputPage {

@@ -90,6 +90,7 @@ type field struct {
 
 	touchedBy []int // the sources that the change at hand has a reading of
 	isDirty   bool
+	depth     int  // the greatest of the changes that have made it dirty
 	suspended bool // part of a cycle that relations have closed
 	rank      int  // the place in the order of evaluation
 
@@ -143,7 +144,8 @@ type Output struct {
 	// Seq is the number of the newest change that they were computed from. There
 	// is one Output of a mapping with this number and Depth that is not Again.
 	Seq uint64
-	// Depth is how many behaviors stand behind the change, as its origin says; 0 for several changes.
+	// Depth is how many behaviors stand behind the change, as its origin says; of several changes it is the
+	// greatest. It is at least 1: what is computed counts as one.
 	Depth int
 	// Again says that they replace values that a late reading has changed, or are
 	// the first ones after a mapping was installed or loaded. There may be several
@@ -172,6 +174,7 @@ type Span struct {
 	f       *field
 	sources []int
 	ts      int64
+	depth   int // of the change
 }
 
 // NewEngine returns an engine without mappings.
@@ -199,11 +202,13 @@ func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Ef
 	for n < len(changes) && e.readings+len(e.pending.Late) < most {
 		c := &changes[n]
 		n++
+		e.depth = depth.Of(c.Origin.Source)
 		if c.Edit != nil {
 			e.edit(c)
 		} else if c.Command == nil && c.Presence == nil {
 			e.reading(c)
 		}
+		e.depth = 0
 	}
 	var seq uint64
 	if n > 0 {
@@ -220,7 +225,6 @@ func (e *Engine) reading(c *entity.Change) {
 	if w == nil {
 		return
 	}
-	e.depth = depth.Of(c.Origin.Source)
 	e.touched = e.touched[:0]
 	for i := range c.Values {
 		for _, use := range w.keys[c.Values[i].Key] {
@@ -234,7 +238,6 @@ func (e *Engine) reading(c *entity.Change) {
 		e.react(f, c)
 		f.touchedBy = f.touchedBy[:0]
 	}
-	e.depth = 0
 }
 
 // find returns what concerns the mappings of an entity that exists, nil for
@@ -288,6 +291,7 @@ func (f *field) take(u watch, ts int64, v value.Value) {
 
 // markDirty makes sure that a field over a group is computed at the end.
 func (e *Engine) markDirty(f *field) {
+	f.depth = max(f.depth, e.depth)
 	if !f.isDirty {
 		f.isDirty = true
 		e.dirty = append(e.dirty, f)
@@ -339,13 +343,14 @@ func (e *Engine) evaluate(f *field, fr *frame, ts int64) (value.Value, bool) {
 // output, and those of one time in it one reading.
 func (e *Engine) put(f *field, ts int64, v value.Value, seq uint64, again bool) {
 	sample := entity.Sample{Key: f.spec.As, Value: v}
-	key := outputKey{f.m, seq, e.depth, again}
+	deep := max(e.depth, 1)
+	key := outputKey{f.m, seq, deep, again}
 	i, ok := e.made[key]
 	if !ok {
 		i = len(e.pending.Outputs)
 		e.made[key] = i
 		e.pending.Outputs = append(e.pending.Outputs, Output{
-			Mapping: f.m.Name, Version: f.m.Version, Into: f.m.Statement.Into, Seq: seq, Depth: e.depth, Again: again,
+			Mapping: f.m.Name, Version: f.m.Version, Into: f.m.Statement.Into, Seq: seq, Depth: deep, Again: again,
 		})
 	}
 	o := &e.pending.Outputs[i]
@@ -382,7 +387,8 @@ func (e *Engine) end() Effects {
 func (e *Engine) flush(seq uint64, again bool) {
 	slices.SortFunc(e.dirty, func(a, b *field) int { return cmp.Compare(a.rank, b.rank) })
 	for _, f := range e.dirty {
-		f.isDirty = false
+		e.depth = f.depth
+		f.isDirty, f.depth = false, 0
 		ts, ok := f.frame.newest()
 		if !ok && f.lastTS == 0 {
 			continue
@@ -390,6 +396,7 @@ func (e *Engine) flush(seq uint64, again bool) {
 		f.lastTS = max(f.lastTS, ts)
 		e.emit(f, f.frame, f.lastTS, seq, again)
 	}
+	e.depth = 0
 	clear(e.dirty)
 	e.dirty = e.dirty[:0]
 }
@@ -403,7 +410,7 @@ func (f *field) parametric() bool {
 func (e *Engine) late(f *field, c *entity.Change) {
 	ts := c.TS
 	if f.m.replaying { // what of it is written already only the history tells
-		e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts})
+		e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts, e.depth})
 		return
 	}
 	if len(f.lines) == 1 && f.lines[0] != nil { // nothing but the reading itself
@@ -417,7 +424,7 @@ func (e *Engine) late(f *field, c *entity.Change) {
 			continue
 		}
 		if l == nil || !l.covers(ts) {
-			e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts})
+			e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts, e.depth})
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
 func TestTheSeedsMapping(t *testing.T) {
@@ -29,6 +30,24 @@ func TestTheSeedsMapping(t *testing.T) {
 	m.wantHistory("entity3", "property3", "20:3.5 30:6.5")
 	if n := len(m.log); n != 3+3 {
 		t.Errorf("%d changes, want one reading for each reading of a source", n)
+	}
+}
+
+// The target takes one output of a source with a number: values that stand behind as many behaviors are one output,
+// whatever they are computed from.
+func TestOutputsOfOneChangeHaveDifferentSources(t *testing.T) {
+	m := newModel(t)
+	m.write("a", 5, sample("x", 1))
+	l := follow(m, "m: insert into e select a.x as one, sum(m.x) as many from (a, b) as m")
+	for n, want := range []int{0: 1, 1: 1, 2: 2, 3: 3} {
+		m.commit("a", entity.Origin{Source: depth.With("behavior:b@1", n), Seq: uint64(n + 1)}, entity.Reading{TS: int64(10 + n), Values: []entity.Sample{sample("x", 2)}}) //nolint:gosec // not negative
+		c := m.log[len(m.log)-1]
+		if n == 0 {
+			c.Origin = entity.Origin{}
+		}
+		if out := l.engine.Apply([]entity.Change{c}).Outputs; len(out) != 1 || len(out[0].Readings[0].Values) != 2 || out[0].Depth != want {
+			t.Errorf("of a change behind which %d behaviors stand: %+v", n, out)
+		}
 	}
 }
 
@@ -387,6 +406,7 @@ var shapes = []string{
 
 // deed is one thing that happens to entities.
 type deed struct {
+	depth  int
 	id     string
 	ts     int64
 	values []entity.Sample
@@ -417,6 +437,9 @@ func draw(r *rand.Rand, clock *int64, relations bool) deed {
 		}
 		d.values = append(d.values, entity.Sample{Key: key, Value: v})
 	}
+	if r.IntN(4) == 0 {
+		d.depth = 1 + r.IntN(3)
+	}
 	return d
 }
 
@@ -426,7 +449,11 @@ func (m *model) do(d deed) {
 		m.relate("hub", "has", d.member, m.edges[entity.Relation{From: "hub", Type: "has", To: d.member}])
 		return
 	}
-	m.write(d.id, d.ts, d.values...)
+	var from entity.Origin
+	if d.depth > 0 {
+		from = entity.Origin{Source: depth.With("behavior:b@1", d.depth), Seq: uint64(len(m.log) + 1)}
+	}
+	m.commit(d.id, from, entity.Reading{TS: d.ts, Values: d.values})
 }
 
 // checkRecomputed compares what a run has written with what is computed at once

@@ -101,9 +101,9 @@ func (m *model) edit(id string, edit *entity.Edit) {
 func (m *model) put(life uint64, outputs []Output) {
 	for i := range outputs {
 		o := &outputs[i]
-		from := entity.Origin{Source: fmt.Sprintf("mapping:%s@%d", o.Mapping, o.Version), Seq: o.Seq}
+		from := entity.Origin{Source: o.source(), Seq: o.Seq}
 		if o.Again {
-			from = entity.Origin{Source: from.Source + ":again", Seq: life<<32 + uint64(len(m.log))}
+			from.Seq = life<<32 + uint64(len(m.log))
 		}
 		m.commit(o.Into, from, o.Readings...)
 	}
