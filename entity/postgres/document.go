@@ -81,18 +81,14 @@ func (w *writer) putDoc(ctx context.Context, tx pgx.Tx, doc *entity.Doc, conditi
 	}
 	// All documents share a counter, so that a version is never reused, not even that of a deleted
 	// document.
-	err := tx.QueryRow(ctx, "UPDATE greenroom SET last_doc = last_doc + 1 WHERE epoch = $1 RETURNING last_doc", w.epoch).Scan(&doc.Version)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("%w: restart this one", ErrTakenOver)
-	}
-	if err != nil {
+	if err := tx.QueryRow(ctx, "UPDATE greenroom SET last_doc = last_doc + 1 RETURNING last_doc").Scan(&doc.Version); err != nil {
 		return err
 	}
 	doc.Updated = time.Now().UnixMilli()
 	if doc.Body == nil {
 		doc.Body = []byte{}
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO doc (kind, id, version, updated, body) VALUES ($1, $2, $3, $4, $5)
+	_, err := tx.Exec(ctx, `INSERT INTO doc (kind, id, version, updated, body) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, updated = excluded.updated, body = excluded.body`,
 		doc.Kind, doc.ID, doc.Version, doc.Updated, doc.Body)
 	return err

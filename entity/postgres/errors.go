@@ -13,7 +13,8 @@ var (
 	ErrInUse = errors.New("store in use by another server")
 
 	// ErrTakenOver is returned if another server has opened the schema while this one was
-	// disconnected. What this one knows is out of date: the store must be opened again.
+	// disconnected, or with a higher Options.Claim. What this one knows is out of date: the store must
+	// be opened again.
 	ErrTakenOver = errors.New("store taken over by another server")
 
 	// ErrSchema is returned if this version cannot use the schema, because a newer version or

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,14 +16,6 @@ func (s *Store) PutItems(ctx context.Context, items []entity.Item) (err error) {
 	return s.update(ctx, func(ctx context.Context, w *writer) error {
 		return w.transact(ctx, func(tx pgx.Tx) error {
 			var b pgx.Batch
-			// A server that was taken over must not write.
-			tag, err := tx.Exec(ctx, "UPDATE greenroom SET epoch = epoch WHERE epoch = $1", w.epoch)
-			if err != nil {
-				return err
-			}
-			if tag.RowsAffected() == 0 {
-				return fmt.Errorf("%w: restart this one", ErrTakenOver)
-			}
 			for i := range items {
 				it := &items[i]
 				if it.Body == nil {

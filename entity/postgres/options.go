@@ -59,6 +59,13 @@ type Options struct {
 	// that a writer is gone. The default is DefaultLockWait.
 	LockWait time.Duration
 
+	// Claim makes this one of several servers that open the schema in turn, as the owners of a shard of
+	// package cluster do: it is the epoch of the shard. Open takes the schema from a server with a lower
+	// Claim, without waiting for it, as that may be frozen or cut off; what it still writes is refused with
+	// ErrTakenOver. Open fails with ErrTakenOver if the schema was opened with a higher Claim. With 0
+	// there is one server, for whose end Open waits; it and those with a Claim keep each other out.
+	Claim uint64
+
 	// CommitTimeout bounds one attempt of a commit, and QueryTimeout a query. The defaults are
 	// DefaultCommitTimeout and DefaultQueryTimeout.
 	CommitTimeout, QueryTimeout time.Duration

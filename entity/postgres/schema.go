@@ -233,6 +233,9 @@ CREATE TABLE computed (
 );
 
 COMMENT ON VIEW reading IS 'What is not sealed yet: older readings are packed in the table block.';
+`, `
+-- claim is the largest Options.Claim with which the store was opened.
+ALTER TABLE greenroom ADD COLUMN claim bigint NOT NULL DEFAULT 0;
 `}
 
 var migration = pgdb.Migration{

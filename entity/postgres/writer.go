@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,7 +15,8 @@ import (
 )
 
 // writer is the only connection that writes, with what is known of the database. It holds the lock
-// of the schema, so that nobody else writes. If the connection breaks, it is replaced, and the lock
+// of the schema, so that nobody else writes, or shares it with servers of other claims, of which the
+// row of the table greenroom lets the last one write. If the connection breaks, it is replaced, and the lock
 // taken again; if another server has held the lock in between, nothing is written any more.
 type writer struct {
 	pgdb.Writer
@@ -69,13 +71,55 @@ func (w *writer) begin(ctx context.Context) error {
 		if err := migration.Run(ctx, w.Conn, w.s.opts.Schema); err != nil {
 			return err
 		}
-		// From here on, what others have read is out of date.
-		if err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1 RETURNING epoch").Scan(&w.epoch); err != nil {
-			return fmt.Errorf("begin an epoch: %w", err)
+		if err := w.claim(ctx); err != nil {
+			return err
 		}
 	}
 	return w.load(ctx)
 }
+
+// claim begins an epoch: from here on, what others have read is out of date, and what they write is refused.
+func (w *writer) claim(ctx context.Context) error {
+	claim := int64(w.s.opts.Claim)
+	if claim > 0 {
+		if err := w.evict(ctx, claim); err != nil {
+			return err
+		}
+	}
+	// The same claim may come again: a server that has failed after it opens the store once more.
+	err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1, claim = greatest(claim, $1) WHERE $1 = 0 OR claim <= $1 RETURNING epoch", claim).Scan(&w.epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w, whose claim is higher than %d", ErrTakenOver, claim)
+	}
+	if err != nil {
+		return fmt.Errorf("begin an epoch: %w", err)
+	}
+	return nil
+}
+
+// evict ends the connections of servers with lower claims that hold a lock of the schema. One that is frozen
+// in a transaction would keep its locks for as long as the kernel keeps the connection. That binds nobody who
+// runs: whoever is evicted wrongly connects again.
+func (w *writer) evict(ctx context.Context, claim int64) error {
+	var highest int64
+	if err := w.Conn.QueryRow(ctx, "SELECT claim FROM greenroom").Scan(&highest); err != nil {
+		return fmt.Errorf("read the claim: %w", err)
+	}
+	if highest > claim {
+		return nil // which claim refuses
+	}
+	_, err := w.Conn.Exec(ctx, `SELECT pg_terminate_backend(pid, $1) FROM
+		(SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::bigint = ANY($2) AND objid::bigint = $3
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()) others`,
+		evictWithin.Milliseconds(), []int64{lockClass, blockLockClass}, int64(lockKey(w.s.opts.Schema)))
+	if err != nil {
+		return fmt.Errorf("end the connections of the servers before: %w", err)
+	}
+	return nil
+}
+
+// evictWithin bounds the wait for the end of each connection.
+const evictWithin = 5 * time.Second
 
 // lockClass identifies our advisory locks ("grnr"), together with a hash of the schema's name.
 const lockClass = 0x67726e72
@@ -87,13 +131,17 @@ func lockKey(schema string) int32 {
 	return int32(h.Sum32() & 0x7fffffff)
 }
 
-// lock takes the lock of the schema.
+// lock takes the lock of the schema, which servers with a claim share.
 func (w *writer) lock(ctx context.Context) error {
 	key := lockKey(w.s.opts.Schema)
 	if _, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.s.opts.LockWait)); err != nil {
 		return fmt.Errorf("lock the schema: %w", err)
 	}
-	_, err := w.Conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", int32(lockClass), key)
+	lock := "SELECT pg_advisory_lock($1, $2)"
+	if w.s.opts.Claim > 0 { // the claims are what keeps these apart
+		lock = "SELECT pg_advisory_lock_shared($1, $2)"
+	}
+	_, err := w.Conn.Exec(ctx, lock, int32(lockClass), key)
 	if pgdb.Code(err) == pgdb.CodeNoLock {
 		return fmt.Errorf("%w: %s; stop that one, or name another schema with search_path", ErrInUse, w.holder(ctx, key))
 	}
@@ -182,14 +230,29 @@ func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *write
 	return roomless(f(ctx, w))
 }
 
-// transact runs f in a transaction. REQUIRES: s.writing held.
+// transact runs f in a transaction, unless the store was taken over. REQUIRES: s.writing held.
 func (w *writer) transact(ctx context.Context, f func(tx pgx.Tx) error) error {
 	tx, err := w.Conn.BeginTx(ctx, pgdb.ReadCommitted)
 	if err != nil {
 		return err
 	}
+	if err := w.current(ctx, tx); err != nil {
+		return errors.Join(err, pgdb.Abort(ctx, tx))
+	}
 	if err := f(tx); err != nil {
 		return errors.Join(err, pgdb.Abort(ctx, tx))
 	}
 	return tx.Commit(ctx)
+}
+
+// current returns nil if the store was not taken over, nor will be before the transaction has ended.
+func (w *writer) current(ctx context.Context, tx pgx.Tx) error {
+	var epoch int64
+	if err := tx.QueryRow(ctx, "SELECT epoch FROM greenroom FOR SHARE").Scan(&epoch); err != nil {
+		return fmt.Errorf("read the epoch: %w", err)
+	}
+	if epoch != w.epoch {
+		return fmt.Errorf("%w: restart this one", ErrTakenOver)
+	}
+	return nil
 }
