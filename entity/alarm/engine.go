@@ -57,6 +57,8 @@ type engine struct {
 	running []*state // the first of them, whose replays go on by turns
 	known   int64    // when by the clock all had been applied that was committed by then
 	gate    gate
+	lead    *lead    // see leadNow; nil before a step asks
+	leads   []*lead  // those that the changes have not reached, in their order
 	ending  []*state // of rules that are not in force any more
 	place   place
 	moved   bool                    // the place is not that of the last commit
@@ -211,6 +213,13 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 			return err
 		}
 	}
+	if fresh && c.TS < s.newest {
+		l, err := e.leadNow(ctx)
+		if err != nil {
+			return err
+		}
+		s.first = taken{from: c.TS, to: s.newest, lead: l}
+	}
 	rules := e.index.readers(s, slots)
 	if s.back != nil && s.back.has(c, slots, e.picked) {
 		rules = slices.DeleteFunc(slices.Clone(rules), func(r *rule) bool { return s.back.passes(r) && s.state(r) == nil })
@@ -250,6 +259,9 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 		case newer, beside:
 			err = e.observe(ctx, s, r, c.TS, fresh)
 		case older:
+			if s.tookIn(r, c.TS) {
+				continue
+			}
 			if !e.lateReading(s, r, c.TS, slots) && ahead[r] {
 				err = e.observe(ctx, s, r, c.TS, false)
 			}
@@ -412,7 +424,7 @@ func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, e
 // fill sets what is known of an entity.
 func (e *engine) fill(s *subject, v entity.View) {
 	s.load(v, e.slots)
-	s.loaded, s.newest, s.redone, s.back = true, 0, 0, nil
+	s.loaded, s.newest, s.redone, s.back, s.first, s.taken = true, 0, 0, nil, taken{}, nil
 	e.index.concern(s, e.concerned)
 	if len(s.rules)+len(s.live) == 0 && len(s.states) == 0 {
 		s.values = nil

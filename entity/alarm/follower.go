@@ -18,6 +18,10 @@ const (
 	ledgerBytes = 4 << 20
 	// lateGrace is how long late readings wait for changes that wait.
 	lateGrace = time.Second
+	// commitShare is the part of the time that commits may take, as a divisor: those of alarms hold
+	// up those of readings. gatherMost bounds how long alarms wait for that.
+	commitShare = 10
+	gatherMost  = 250 * time.Millisecond
 	// maxNap bounds the sleep until something is due: the machine's clock may be set.
 	maxNap = 10 * time.Second
 	// endPatience is how long Close waits for the last commit.
@@ -38,11 +42,12 @@ type follower struct {
 
 	feed *feed // nil while there are neither rules nor alarms
 
-	late    time.Time // since when there are late readings to be gone through, zero for none
-	written time.Time // when the last commit was
-	typed   time.Time // when types were last looked at
-	purged  time.Time // when alarms were last looked for that have been kept for long
-	purge   string    // the ID from which on they are
+	late    time.Time     // since when there are late readings to be gone through, zero for none
+	written time.Time     // when the last commit began
+	writing time.Duration // how long it took
+	typed   time.Time     // when types were last looked at
+	purged  time.Time     // when alarms were last looked for that have been kept for long
+	purge   string        // the ID from which on they are
 }
 
 // batches is where the changes come from, nil while nothing is followed.
@@ -109,7 +114,7 @@ func (f *follower) nap() time.Duration {
 		nap = min(nap, max(0, time.Duration(left)*time.Millisecond))
 	}
 	if len(f.e.ledger.items) > 0 {
-		nap = min(nap, max(0, f.s.cfg.Gather-time.Since(f.written)))
+		nap = min(nap, max(0, f.gather()-time.Since(f.written)))
 	}
 	return nap
 }
@@ -143,7 +148,7 @@ func (f *follower) answer(c call) error {
 // apply takes a batch of changes and those that wait behind it.
 func (f *follower) apply(b batch) error {
 	for n := 0; ; {
-		f.e.began = f.e.now()
+		f.e.began, f.e.lead = f.e.now(), nil
 		for i := range b.changes {
 			c := &b.changes[i]
 			if err := f.e.apply(f.s.ctx, c); err != nil {
@@ -159,7 +164,7 @@ func (f *follower) apply(b batch) error {
 		n += len(b.changes)
 		f.s.count.committed.Store(b.changes[len(b.changes)-1].Committed)
 		f.feed.took(b)
-		if n >= applyAtOnce {
+		if n >= f.e.steps.apply {
 			break
 		}
 		// Readings do not wait for alarms: who makes them durable goes first.
@@ -187,7 +192,7 @@ func (f *follower) work(ctx context.Context) error {
 		f.late = time.Now()
 	}
 	// While changes wait they may bring more that is late for the same alarms.
-	if f.waiting() == 0 || time.Since(f.late) > lateGrace {
+	if f.waiting() == 0 || time.Since(f.late) >= f.e.steps.grace {
 		if err := f.e.catchUp(ctx); err != nil {
 			return err
 		}
@@ -215,7 +220,7 @@ func (f *follower) work(ctx context.Context) error {
 		}
 	}
 	since := time.Since(f.written)
-	if len(f.e.ledger.items) > 0 && (since >= f.s.cfg.Gather || len(f.e.ledger.items) >= f.e.steps.items) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
+	if len(f.e.ledger.items) > 0 && (since >= f.gather() || len(f.e.ledger.items) >= f.e.steps.items) || f.e.moved && since >= f.s.cfg.SaveEvery || f.e.awaited() {
 		if err := f.commit(ctx); err != nil {
 			return err
 		}
@@ -229,7 +234,14 @@ func (f *follower) work(ctx context.Context) error {
 // commit makes durable what was decided, and tells of it.
 func (f *follower) commit(ctx context.Context) error {
 	f.written = time.Now()
-	return f.e.commit(ctx)
+	err := f.e.commit(ctx)
+	f.writing = time.Since(f.written)
+	return err
+}
+
+// gather is how long after a commit alarms wait for others.
+func (f *follower) gather() time.Duration {
+	return max(f.s.cfg.Gather, min(commitShare*f.writing, gatherMost))
 }
 
 // end makes durable what was decided, unless that has failed.

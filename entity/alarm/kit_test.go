@@ -170,6 +170,14 @@ func (p *plant) reopen(f func()) {
 	}
 }
 
+// trim removes the history of a key, as retention does.
+func (p *plant) trim(id, key string) {
+	p.t.Helper()
+	if n, err := p.rt.Trim(p.t.Context(), id, key, start+time.Hour.Milliseconds()); err != nil || n == 0 {
+		p.t.Fatalf("trimmed %d values, %v", n, err)
+	}
+}
+
 // loseCursor has the log not go on from the place of the alarms, which are stopped.
 func (p *plant) loseCursor() {
 	p.t.Helper()

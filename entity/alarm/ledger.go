@@ -162,7 +162,9 @@ func (l *ledger) keep(a *Alarm, was *prior) error {
 	if !a.Open() {
 		kind, other = other, kind
 	}
-	l.set(other, a.ID, nil)
+	if was != nil && was.open != a.Open() {
+		l.set(other, a.ID, nil)
+	}
 	err := l.put(kind, a.ID, a)
 	for range 2 {
 		if err == nil {

@@ -78,6 +78,9 @@ func (e *engine) lookBack(ctx context.Context, s *subject, from int64) error {
 		} else {
 			work.values[i].ts, work.values[i].v = list[before].TS, list[before].Value
 		}
+		if len(list) == 0 || list[0].TS < v.ts { // the history of the value that it has is gone
+			points = append(points, heldBack{v.slot, entity.Place{TS: v.ts}, v.v})
+		}
 		for _, p := range list[:before] {
 			points = append(points, heldBack{v.slot, p.Place(), p.Value})
 		}

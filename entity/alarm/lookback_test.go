@@ -81,3 +81,39 @@ func TestALateReadingOfAnEntityThatIsJustReadEndsAnAlarm(t *testing.T) {
 	p.reopen(func() { p.at("room", 3.5, "t", 2) })
 	p.expect("room", "hot:2/2-3.5")
 }
+
+// A value that the entity has is known, even if retention has left nothing of it in the history.
+func TestWhoLooksBackKeepsAValueWithoutHistory(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "wide", Raise: "t > u"})
+	p.at("room", 1, "t", 1)
+	p.at("room", 3, "u", 10)
+	p.sync()
+	p.trim("room", "u")
+	p.reopen(func() { p.at("room", 2, "t", 2) }) // a late one, of an entity that is just read
+	p.sync()
+	p.at("room", 4, "t", 11)
+	p.expect("room", "wide:4/4-")
+}
+
+func TestAReplayKnowsAValueWithoutHistory(t *testing.T) {
+	t.Parallel()
+	p := build(t)
+	p.put(Rule{Name: "wide", Raise: "t > u"})
+	p.at("room", 1, "u", 10)
+	p.at("room", 4, "t", 5)
+	p.at("room", 6, "u", 3)
+	p.expect("room", "wide:6/6-")
+	p.trim("room", "u")
+	p.at("room", 5, "t", 20) // what u was then nobody knows any more, but what it is since
+	p.at("room", 7, "t", 1)
+	p.expect("room", "wide:6/6-7")
+
+	p.at("hall", 1, "u", 10)
+	p.at("hall", 3, "t", 5)
+	p.sync()
+	p.trim("hall", "u")
+	p.at("hall", 2, "t", 20)
+	p.expect("hall", "wide:2/2-3")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
@@ -25,17 +26,19 @@ const (
 
 // steps are the sizes of what the engine does at once.
 type steps struct {
-	points, page int   // see replayPoints and replayPage
-	held         int   // see recordsHeld
-	items        int   // see ledgerItems
-	bury         int   // see buryAlarms
-	ahead        int64 // see MaxAhead, in milliseconds
-	awaits       int   // see MaxAwaited
-	fire         int   // see fireEntities
+	points, page int           // see replayPoints and replayPage
+	held         int           // see recordsHeld
+	items        int           // see ledgerItems
+	bury         int           // see buryAlarms
+	ahead        int64         // see MaxAhead, in milliseconds
+	awaits       int           // see MaxAwaited
+	fire         int           // see fireEntities
+	apply        int           // see applyAtOnce
+	grace        time.Duration // see lateGrace
 }
 
 func usualSteps() steps {
-	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities}
+	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities, applyAtOnce, lateGrace}
 }
 
 // replay goes through the history of what a rule reads of an entity, from a late reading
@@ -50,6 +53,7 @@ type replay struct {
 	end     int64 // the time of the newest reading to be gone through
 	upTo    int64 // up to when this round goes; another one goes on from there to end
 	again   bool  // readings have come of a time that was read already
+	lead    *lead // up to where among the changes the history that it reads is known to go
 	needs   int64 // the time that the engine's clock must reach for the end, 0 for none
 	frame   frame
 	machine machine
@@ -82,7 +86,8 @@ type cursor struct {
 	slot   int
 	key    string
 	points []entity.Point
-	next   string // the cursor of the next page
+	latest slotValue // what the entity has: retention may have left nothing of it in the history
+	next   string    // the cursor of the next page
 	more   bool
 }
 
@@ -158,6 +163,7 @@ func (p *replay) waits() bool { return p != nil && p.needs > p.e.clock() }
 // catchUp goes on with the replays by turns, for as many points as one step may take.
 func (e *engine) catchUp(ctx context.Context) error {
 	left, share := e.steps.points, max(1, e.steps.points/replaysAtOnce)
+	e.lead = nil
 	for moved := true; moved && left > 0 && len(e.ledger.items) < e.steps.items && e.ledger.bytes < ledgerBytes; {
 		moved = false
 		for len(e.running) < replaysAtOnce && len(e.late) > 0 {
@@ -215,6 +221,9 @@ func (e *engine) replaySome(ctx context.Context, st *state, most int) (n int, do
 	if st.run == nil { // the entity has gone
 		st.next = nil
 	}
+	if st.run != nil {
+		st.s.took(st.run)
+	}
 	st.late, st.run, st.next, st.queued = st.next, nil, nil, false
 	if st.late != nil {
 		e.enqueue(st)
@@ -250,9 +259,16 @@ func (e *engine) startReplay(ctx context.Context, st *state) error {
 	if err != nil || s == nil {
 		return err
 	}
+	l, err := e.leadNow(ctx)
+	if err != nil {
+		return err
+	}
 	r := st.rule
-	p := &replay{e: e, st: st, span: *st.late, frame: s.frame, end: s.newest, stale: st.late.Keys}
+	p := &replay{e: e, st: st, lead: l, span: *st.late, frame: s.frame, end: s.newest, stale: st.late.Keys}
 	p.frame.values = slices.Clone(s.values)
+	if first := &s.first; first.waits() && p.span.From >= first.from { // those that wait are taken in as well
+		p.span.To = max(p.span.To, first.to)
+	}
 	if st.pending { // what is pending may have been due before the late reading
 		p.span.From = min(p.span.From, st.since)
 	}
@@ -283,10 +299,14 @@ func (e *engine) startReplay(ctx context.Context, st *state) error {
 			return err
 		}
 		if i, ok := p.frame.find(slot); ok {
+			c.latest = p.frame.values[i]
 			p.frame.values = slices.Delete(p.frame.values, i, i+1)
 		}
-		if len(points) > 0 {
+		switch has := !c.latest.v.IsZero() && c.latest.ts < before; {
+		case len(points) > 0 && (!has || points[0].TS >= c.latest.ts):
 			p.frame.put(slot, points[0].TS, points[0].Value)
+		case has:
+			p.frame.put(slot, c.latest.ts, c.latest.v)
 		}
 		p.cursors = append(p.cursors, c)
 	}
@@ -340,6 +360,9 @@ func (p *replay) fill(ctx context.Context, c *cursor, from int64) error {
 		return fmt.Errorf("alarms of entity %q: %w", q.ID, err)
 	}
 	c.points, c.next, c.more = points, next, next != ""
+	if x := &c.latest; !c.more && !x.v.IsZero() && x.ts >= from && (len(points) == 0 || points[len(points)-1].TS < x.ts) {
+		c.points = append(c.points, entity.Point{TS: x.ts, Value: x.v})
+	}
 	return nil
 }
 

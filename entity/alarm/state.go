@@ -97,6 +97,8 @@ type subject struct {
 	restless bool
 	refused  bool        // there were too many states to begin one
 	back     *lookedBack // what was found out about readings that wait, nil for nothing
+	first    taken       // what the entity had when it was read, from the first reading on that came then
+	taken    []taken     // what replays have taken in that may still be among the changes
 }
 
 // fewStates is how many are looked through for one.

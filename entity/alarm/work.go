@@ -754,6 +754,10 @@ func (e *engine) reached(cursor string, committed int64) {
 	if e.gate.head == cursor {
 		e.known, e.gate = e.gate.at, gate{}
 	}
+	for len(e.leads) > 0 && (e.leads[0].over || e.leads[0].head == cursor) {
+		e.leads[0].over = true
+		e.leads = e.leads[1:]
+	}
 	if len(e.waiting) == 0 {
 		return
 	}
@@ -877,6 +881,7 @@ func (f *follower) switchFeed(ctx context.Context) error {
 			e.place.At = e.now()
 		}
 		e.place.Cursor, e.moved, e.gate = changes.Cursor(), true, gate{}
+		e.endLeads()
 		f.feed = startFeed(f.s.ctx, &f.s.wg, changes, &f.s.count.lagged)
 		return f.commit(ctx)
 	case !wanted && (f.feed != nil || e.place.Cursor != ""):
@@ -885,6 +890,7 @@ func (f *follower) switchFeed(ctx context.Context) error {
 			f.feed = nil
 		}
 		e.place.Cursor, e.moved, e.gate = "", true, gate{}
+		e.endLeads()
 		e.release(errAnew)
 		return f.commit(ctx)
 	}
