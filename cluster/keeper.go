@@ -406,7 +406,13 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 		if !alone && g.m != nil && g.m.version < k.must[name] {
 			return
 		}
-		if !alone && g.owns(k.id()) && g.canGive(c, k.id()) || g.busy() {
+		if !alone && g.owns(k.id()) && g.canGive(c, k.id()) {
+			if k.joined && !k.m.Valid() { // the others take them when they see that as well
+				k.end(ctx, errNotGiven)
+			}
+			return
+		}
+		if g.busy() || g.retires && g.has() {
 			return
 		}
 	}
@@ -431,13 +437,20 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 	})
 }
 
-// departed reports whether nothing is on its way over this node any more, and otherwise sees to that.
+// errNotGiven is for a member whose lease has ended while it left.
+var errNotGiven = errors.New("left without giving all shards away: the engine has not answered, and the lease is over")
+
+// departed reports whether nothing is on its way over this node any more, and otherwise sees to that. What
+// waits for a kind of which nobody could have the shards is not waited for.
 func (k *keeper) departed(ctx *actor.Context[step]) bool {
 	if !k.departing {
 		k.departing = true
-		self := ctx.Self()
+		self, retired := ctx.Self(), make(map[string]bool)
+		for name, g := range k.groups {
+			retired[name] = g.retires
+		}
 		k.m.tell(func(rctx *actor.Context[any], r *router) {
-			r.depart(rctx, func(error) {
+			r.depart(rctx, retired, func(error) {
 				self.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { k.hasDeparted = true })
 			})
 		})

@@ -231,11 +231,8 @@ func RegisterDurable[M any, A actor.Actor[M]](node *Node, name string, p *persis
 	nameOf := func(s Shard) string { return fmt.Sprintf("%s/%d", s.Group, s.Number) }
 	opts = append([]KindOption{Claiming(func(ctx context.Context, s Shard) error { return p.Claim(ctx, nameOf(s), s.Epoch) })}, opts...)
 	return RegisterSpawned(node, name, func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error) {
-		how := []persist.Option{persist.Actor(opts...)}
-		if !node.alone {
-			how = append(how, persist.Shard(nameOf(at.Shard), at.Shard.Epoch))
-		}
-		return persist.TrySpawn(p, at.Parent, at.Key, func() A { return newActor(at.Key) }, how...)
+		return persist.TrySpawn(p, at.Parent, at.Key, func() A { return newActor(at.Key) },
+			persist.Actor(opts...), persist.Shard(nameOf(at.Shard), at.Shard.Epoch))
 	}, opts...)
 }
 

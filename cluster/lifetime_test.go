@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/cluster/memory"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/remote"
 )
 
@@ -167,6 +169,91 @@ func TestASystemMayJoinAgain(t *testing.T) {
 			t.Errorf("it holds %d shards beside b", got)
 		}
 	})
+}
+
+// TestALeaveEndsWithTheLeaseWhenTheEngineIsSilent has another member that could take the shards, if the map could
+// be changed.
+func TestALeaveEndsWithTheLeaseWhenTheEngineIsSilent(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		engine := new(memory.Engine)
+		a, b := join(k, engine, "a", 4), join(k, engine, "b", 4)
+		k.Advance(30 * time.Second)
+		a.expectHeld(t, 2)
+		a.wire.cut.Store(true)
+		ctx, cancel := context.WithTimeout(k.Context(), time.Minute)
+		defer cancel()
+		if err := a.Leave(ctx); err == nil || !strings.Contains(err.Error(), "without giving all shards away") {
+			t.Errorf("leave: %v", err)
+		}
+		a.expectHeld(t, 0)
+		k.Advance(30 * time.Second)
+		b.expectHeld(t, 4)
+	})
+}
+
+// TestALeaveWithNobodyToGiveToEndsActorsInOrder has an observer, which takes no shards. What is in the mailbox is
+// handled by nobody, and that is not waited for.
+func TestALeaveWithNobodyToGiveToEndsActorsInOrder(t *testing.T) {
+	t.Parallel()
+	ctx, engine := t.Context(), new(memory.Engine)
+	v := &vault{sums: make(map[string]int)}
+	a, b := connect(t, engine, "a", v), connect(t, engine, "b", v, cluster.Elsewhere())
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release)
+	if _, err := actor.Ask(ctx, b.tallies.Ref("k"), add{N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	v.mu.Lock()
+	v.held = func() { close(begun); <-goOn }
+	v.mu.Unlock()
+	busy := actor.AskFuture(ctx, a.tallies.Ref("k"), add{N: 1})
+	<-begun
+	waits := actor.AskFuture(ctx, a.tallies.Ref("k"), add{N: 1})
+	left := make(chan error, 1)
+	go func() { left <- a.Leave(ctx) }()
+	for { // it has begun to leave
+		e, err := engine.Get(ctx, "node/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(e.Value), "leaving") {
+			break
+		}
+		if err := pause.For(ctx, time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release()
+	if got, err := busy.Wait(ctx); err != nil || got.Total != 2 {
+		t.Errorf("the handler that ran has answered %v, %v", got, err)
+	}
+	if err := <-left; err != nil {
+		t.Errorf("leave: %v", err)
+	}
+	if _, err := waits.Wait(ctx); err == nil && v.add("k", 0) != 3 {
+		t.Errorf("what was in the mailbox was answered, and is not there")
+	}
+	if n := a.tallies.Active(); n != 0 {
+		t.Errorf("%d are active", n)
+	}
+}
+
+// TestASystemThatIsConnectedJoinsOnce has a second membership with connections.
+func TestASystemThatIsConnectedJoinsOnce(t *testing.T) {
+	t.Parallel()
+	engine := new(memory.Engine)
+	a := connect(t, engine, "a", &vault{sums: make(map[string]int)})
+	cfg := cluster.Config{Engine: engine, Remote: &remote.Config{Addr: "127.0.0.1:0", Secret: "only for these tests"}}
+	if _, err := cluster.Join(a.System(), cfg); !errors.Is(err, remote.ErrHasNode) {
+		t.Errorf("beside the first one: %v", err)
+	}
+	if err := a.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Join(a.System(), cfg); !errors.Is(err, remote.ErrHasNode) {
+		t.Errorf("after the first one: %v", err)
+	}
 }
 
 // forgetful is an engine that can lose what it has.

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/cluster"
+	clustermemory "github.com/greenroom-go/greenroom/cluster/memory"
 	"github.com/greenroom-go/greenroom/codec"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/persist"
@@ -620,6 +621,48 @@ func TestLocalDurableActorRemembersOverPassivation(t *testing.T) {
 			k.Advance(2 * time.Minute)
 			if n := kind.Active(); n != 0 {
 				t.Fatalf("%d are active", n)
+			}
+		}
+	})
+}
+
+// TestAloneDoesNotWriteWhereAClusterHasWritten has a process on the journal of a cluster as if there were no other.
+// One that joins goes on with it, also with an engine that has nothing.
+func TestAloneDoesNotWriteWhereAClusterHasWritten(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		store, n := memory.New(), 0
+		add := func(join func(sys *actor.System) *cluster.Node) (int, error) {
+			n++
+			sys := actor.NewSystem(fmt.Sprint("node-", n))
+			journal, err := persist.Open(k.Context(), sys, store, persist.Config{Types: codec.NewTypes(codec.Of[int]("test.sum"))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind, err := cluster.RegisterDurable(join(sys), "sum", journal, func(string) *durableSum { return new(durableSum) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, failed := actor.Ask(k.Context(), kind.Ref("a"), msg{n: 1})
+			if _, err := sys.Shutdown(k.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return sum, failed
+		}
+		alone := cluster.Alone
+		joined := func(sys *actor.System) *cluster.Node {
+			node, err := cluster.Join(sys, cluster.Config{Engine: new(clustermemory.Engine)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return node
+		}
+		for i, c := range []struct {
+			join func(sys *actor.System) *cluster.Node
+			sum  int
+			err  error
+		}{{alone, 1, nil}, {alone, 2, nil}, {joined, 3, nil}, {alone, 0, persist.ErrFenced}, {joined, 4, nil}} {
+			if sum, err := add(c.join); sum != c.sum || !errors.Is(err, c.err) {
+				t.Errorf("%d: the sum is %d, %v: want %d, %v", i, sum, err, c.sum, c.err)
 			}
 		}
 	})

@@ -144,6 +144,9 @@ func TestMembersShareTheShardsAndGiveThemAway(t *testing.T) {
 			t.Errorf("leave: %v", err)
 		}
 		b.expectHeld(t, 0)
+		if slices.ContainsFunc(b.holder.log, func(line string) bool { return strings.HasPrefix(line, "drop") }) {
+			t.Errorf("what nobody could have was dropped, and did not end in order: %v", b.holder.log)
+		}
 		again := join(k, engine, "a", 10) // at once: the last one has said that it left
 		k.Advance(5 * time.Second)
 		again.expectHeld(t, 10)

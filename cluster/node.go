@@ -235,9 +235,10 @@ func (n *Node) Err() error {
 	}
 }
 
-// Leave gives all shards to the other members, drops them if there is no other, and then ends the lease
-// and the member. It waits for that, as long as ctx lasts; the member goes on leaving after that. Shut
-// the system down then. A node that is alone has nothing to leave.
+// Leave gives all shards to the other members, and then ends the lease and the member. Where no other takes
+// shards of a group the holder gives them to nobody: what is active in them ends in order. It waits for
+// that, as long as ctx lasts; the member goes on leaving after that. If the engine does not answer it ends with an
+// error when the lease is over. Shut the system down then. A node that is alone has nothing to leave.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone {
 		return nil

@@ -292,11 +292,12 @@ func (r *router) others() (all []peer) {
 }
 
 // depart says farewell: then is called when nothing is on its way over this node any more, as far as that
-// can be known.
-func (r *router) depart(ctx *actor.Context[any], then func(error)) {
+// can be known, and retired kinds aside.
+func (r *router) depart(ctx *actor.Context[any], retired map[string]bool, then func(error)) {
 	began := time.Now()
 	late := func() bool { return time.Since(began) > farewells }
-	r.when(ctx, func() bool { return r.calm() || late() }, func() {
+	calm := func() bool { return r.calm(retired) }
+	r.when(ctx, func() bool { return calm() || late() }, func() {
 		versions := make(map[string]uint64)
 		for name, m := range r.maps {
 			versions[name] = m.version
@@ -307,14 +308,14 @@ func (r *router) depart(ctx *actor.Context[any], then func(error)) {
 			r.ask(ctx, p, farewell{Maps: versions}, func(*actor.Context[any], *router, error) { waits-- })
 		}
 		// What was forwarded and asked has its answer come by here.
-		r.when(ctx, func() bool { return waits == 0 && r.calm() && !r.node.answersPass() || late() }, func() { then(nil) })
+		r.when(ctx, func() bool { return waits == 0 && calm() && !r.node.answersPass() || late() }, func() { then(nil) })
 	})
 }
 
-// calm reports whether nothing waits here.
-func (r *router) calm() bool {
-	for _, kind := range r.kinds {
-		if !kind.settled() {
+// calm reports whether nothing waits here, retired kinds aside.
+func (r *router) calm(retired map[string]bool) bool {
+	for name, kind := range r.kinds {
+		if !retired[name] && !kind.settled() {
 			return false
 		}
 	}

@@ -32,8 +32,8 @@ type Holder interface {
 	// reads anything. When Take has returned nil the shard is held; after an error it is called
 	// again. Its ctx ends when the shard is lost.
 	Take(ctx context.Context, s Shard) error
-	// Give makes the holder stop using a shard that another member is to have, and write what is
-	// left to write. Once it has returned, the shard must not be used; an error is logged. Its ctx
+	// Give makes the holder stop using a shard that another member is to have, or that nobody else takes
+	// when this one leaves, and write what is left to write. Once it has returned, the shard must not be used; an error is logged. Its ctx
 	// ends when the shard is lost.
 	Give(ctx context.Context, s Shard) error
 	// Drop tells the holder that a shard is lost, since the lease has ended: it must not write to
@@ -134,6 +134,7 @@ type group struct {
 	holds  []hold
 	calls  int // of the holder, under way
 
+	retires bool          // the member leaves, and nobody could have what it has
 	asking  bool          // a map is being put or read
 	pausing time.Duration // the engine has failed: it is not called again before, unless the map changes
 	wanted  Revision      // the map's revision when there was something to change,
@@ -209,6 +210,11 @@ func (g *group) busy() bool {
 	return g.asking
 }
 
+// has reports whether the member holds a shard.
+func (g *group) has() bool {
+	return slices.ContainsFunc(g.holds, func(h hold) bool { return h.state == has })
+}
+
 // saw notes a map.
 func (g *group) saw(k *keeper, e Entry) {
 	if e.Revision <= g.rev {
@@ -259,6 +265,7 @@ func (g *group) act(ctx *actor.Context[step], k *keeper) {
 		}
 	}
 	valid := k.m.Valid()
+	g.retires = k.leaving && !g.canGive(k.census(), k.id())
 	if g.m != nil {
 		for i := range g.holds {
 			g.follow(ctx, k, i, valid)
@@ -272,15 +279,16 @@ func (g *group) act(ctx *actor.Context[step], k *keeper) {
 // follow does what the map says of a shard.
 func (g *group) follow(ctx *actor.Context[step], k *keeper, i int, valid bool) {
 	s, h := &g.m.slots[i], &g.holds[i]
-	mine := valid && s.owner == k.id()
+	mine, moves := valid && s.owner == k.id(), s.next != identity{}
 	switch {
 	case h.state != holdsNot && (!mine || h.epoch != s.epoch):
 		g.drop(i)
 	case !mine || g.calls >= callsMost || k.now() < h.notBefore:
-	case (h.state == holdsNot || h.state == gave) && s.next == identity{}, h.state == holdsNot && h.dirty:
-		g.take(ctx, k, i, s.epoch)
-	case h.state == has && s.next != identity{}:
+	case h.state == has && (moves || g.retires):
 		g.give(ctx, k, i)
+	case g.retires && !moves:
+	case (h.state == holdsNot || h.state == gave) && !moves, h.state == holdsNot && h.dirty:
+		g.take(ctx, k, i, s.epoch)
 	}
 }
 

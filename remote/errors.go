@@ -48,6 +48,9 @@ var builtIn = codec.NewTypes(
 // ErrNotOffered says that a node offers no actor under the given name, see [Offer].
 var ErrNotOffered = errors.New("not offered")
 
+// ErrHasNode says that a system is connected already, or was: [Listen] can be called once for each.
+var ErrHasNode = errors.New("the system has a node already")
+
 // failure returns an error as it goes to another node. What the program has named comes before what
 // each node knows.
 func (n *Node) failure(err error) wire.Failure {

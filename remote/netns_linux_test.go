@@ -275,3 +275,20 @@ func TestAProcessThatIsStoppedForLongIsLost(t *testing.T) {
 		t.Errorf("what was lost is spoken to: %v", err)
 	}
 }
+
+// TestAShutdownDoesNotWaitForAProcessThatHasEnded has one that ends without a word, and could come back for an hour.
+func TestAShutdownDoesNotWaitForAProcessThatHasEnded(t *testing.T) {
+	t.Parallel()
+	f := startFar(t, nil, "127.0.0.1:0", time.Hour)
+	f.tell(10)
+	f.complete(t)
+	if err := f.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "broken")
+	f.tell(10)
+	report, err := f.node.System().Shutdown(within(t))
+	if err != nil || report.DeadLetters == 0 {
+		t.Errorf("the report is %+v, %v: want dead letters and no error", report, err)
+	}
+}

@@ -46,11 +46,13 @@ type carriage interface {
 }
 
 // Listen connects a system with others: it listens on the address of the Config, and connects to
-// the nodes whose addresses it has when they are first needed. A system has one node: a second call
-// panics. The name of the system is the name of the node, and must be unique in the cluster.
+// the nodes whose addresses it has when they are first needed. A system has one node, for as long as it
+// lives: a second call fails with [ErrHasNode]. The name of the system is the name of the node, and must be unique in the cluster.
 //
-// After the system's Shutdown the address refuses connections. If the time of that was up, and handlers
-// still run, they are accepted and closed until those have returned.
+// The system's Shutdown waits until the other nodes have what was sent to them, and does not wait for one
+// whose address refuses connections. After it the address of this node refuses connections. If the time
+// was up, and handlers still run, also of actors that were killed long before, they are accepted and closed
+// until those have returned.
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	var auth *transport.TLS
 	if c.TLS != nil {
@@ -84,15 +86,23 @@ func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) 
 	}
 	n.t = t
 	carried := false
-	defer func() { // a second node of a system panics
+	defer func() {
 		if !carried {
 			_ = t.Close(context.Background())
 		}
 	}()
-	actor.Carry(sys, carrier{n})
-	carried = true
+	if carried = carryOnce(sys, carrier{n}); !carried {
+		return nil, fmt.Errorf("remote: system %q: %w", sys.Name(), ErrHasNode)
+	}
 	t.Start()
 	return n, nil
+}
+
+// carryOnce is [actor.Carry], which panics for a system that has a carrier.
+func carryOnce(sys *actor.System, c actor.Carrier) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	actor.Carry(sys, c)
+	return true
 }
 
 func incarnationOf(address string) uint32 {

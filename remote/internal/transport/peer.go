@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/greenroom-go/greenroom/internal/nodecert"
@@ -37,7 +38,12 @@ type peer struct {
 	dialing  chan struct{} // closed when a dial has ended; nil: none
 	redialAt time.Time
 	backoff  time.Duration
+
+	refused int // dials one after the other that were refused; belongs to the one dial there is at a time
 }
+
+// refusals is how many dials must be refused for a node that closes to take its peer for ended.
+const refusals = 2
 
 // run calls Tick when it is due, dials, and settles the session when it is lost.
 func (p *peer) run() {
@@ -157,8 +163,10 @@ func (p *peer) connect(addr string) error {
 	if err != nil {
 		err = fmt.Errorf("dial: %w", err)
 		p.s.Fault(nil, err)
+		p.refuses(errors.Is(err, syscall.ECONNREFUSED))
 		return err
 	}
+	p.refused = 0
 	ctx, cancel = context.WithTimeout(p.ctx, HandshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -173,6 +181,18 @@ func (p *peer) connect(addr string) error {
 		_ = conn.Close()
 	}
 	return err
+}
+
+// refuses notes whether a dial was refused. A node that closes does not wait for a peer whose process has
+// ended: whoever is at that address next is another incarnation, and is not sent what was for this one.
+func (p *peer) refuses(is bool) {
+	p.refused++
+	if !is {
+		p.refused = 0
+	}
+	if p.refused >= refusals && p.t.isClosed() {
+		p.s.Lose(fmt.Errorf("%w: its address refuses connections", session.ErrExpired))
+	}
 }
 
 // introduce exchanges hellos on a connection that was dialed, and gives it to the session.

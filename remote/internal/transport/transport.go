@@ -56,8 +56,8 @@ type Config struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Listener accepts connections in place of Addr.
 	Listener net.Listener
-	// Ended waits until nothing of the node runs any more. If it is not nil, a node whose time for
-	// Close was up before keeps its address for as long.
+	// Ended waits until nothing of the node runs any more. If it is not nil, the node keeps its address
+	// for as long, see [Transport.Close].
 	Ended func()
 	// Log gets what an operator should know, [slog.Default] if nil.
 	Log *slog.Logger
@@ -76,10 +76,11 @@ type Transport struct {
 	runners  sync.WaitGroup // of sessions
 	gate     gate           // the handshakes of accepted connections
 
-	mu     sync.Mutex
-	closed bool // no session begins any more
-	peers  map[*session.Session]*peer
-	counts map[string]uint64
+	mu      sync.Mutex
+	started bool
+	closed  bool // no session begins any more
+	peers   map[*session.Session]*peer
+	counts  map[string]uint64
 }
 
 // Listen makes the transport of a node. It accepts connections from [Transport.Start] on.
@@ -125,6 +126,9 @@ func Listen(c Config, node session.Config, handler session.Handler) (*Transport,
 
 // Start lets the transport accept connections. It is called once, before Close.
 func (t *Transport) Start() {
+	t.mu.Lock()
+	t.started = true
+	t.mu.Unlock()
 	if t.listener != nil {
 		t.tasks.Go(t.accept)
 	}
@@ -333,23 +337,23 @@ func (t *Transport) admit(e *entrant, conn net.Conn, frames *wire.Splitter, stop
 	return nil, nil //nolint:nilnil // nothing is refused
 }
 
-// Close tells the peers that this node leaves, and waits until they have what was sent. When
-// ctx is over, it ends the sessions as they are. All calls of the Handler have returned
-// when it returns; what was not confirmed was reported as lost. The error is that of ctx if
+// Close tells the peers that this node leaves, and waits until they have what was sent, or their addresses
+// refuse connections. When ctx is over, it ends the sessions as they are. All calls of the Handler have
+// returned when it returns; what was not confirmed was reported as lost. The error is that of ctx if
 // it was over before.
 //
-// The address refuses connections from then on, which says that the node has ended. So if ctx was over
-// before the call, they are accepted and closed until Config.Ended returns. A second call changes nothing
-// of that.
+// An address that refuses connections says that the node has ended. So connections are accepted and closed
+// until Config.Ended has returned, for which Close waits as long as ctx lasts. That of a node that was not
+// started is given up at once. A second call changes nothing of that.
 func (t *Transport) Close(ctx context.Context) error {
 	t.mu.Lock()
 	first := !t.closed
 	t.closed = true
-	t.mu.Unlock()
 	keep, _ := t.listener.(deadliner)
-	if ctx.Err() == nil || t.config.Ended == nil {
+	if t.config.Ended == nil || !t.started {
 		keep = nil
 	}
+	t.mu.Unlock()
 	if first && t.listener != nil && keep == nil {
 		_ = t.listener.Close()
 	}
@@ -375,14 +379,27 @@ func (t *Transport) Close(ctx context.Context) error {
 	if first && keep != nil {
 		_ = keep.SetDeadline(time.Now()) // for accept to return
 		t.tasks.Wait()
+		ended := make(chan struct{})
 		go keepAddress(keep)
 		go func() {
+			defer close(ended)
 			t.config.Ended()
 			_ = keep.Close()
 		}()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
 	}
 	t.tasks.Wait()
 	return err
+}
+
+// isClosed reports whether Close was called.
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
 }
 
 // deadliner is a listener whose Accept can be interrupted.
