@@ -33,8 +33,8 @@ type Holder interface {
 	// again. Its ctx ends when the shard is lost.
 	Take(ctx context.Context, s Shard) error
 	// Give makes the holder stop using a shard that another member is to have, or that nobody else takes
-	// when this one leaves, and write what is left to write. Once it has returned, the shard must not be used; an error is logged. Its ctx
-	// ends when the shard is lost.
+	// when this one leaves, and write what is left to write. Once it has returned, the shard must not be
+	// used; an error is logged. Its ctx ends when the shard is lost.
 	Give(ctx context.Context, s Shard) error
 	// Drop tells the holder that a shard is lost, since the lease has ended: it must not write to
 	// the shard any more. It follows a Take, and a Give that has returned an error or returned too

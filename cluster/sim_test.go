@@ -49,7 +49,9 @@ type simNode struct {
 	node    *sim.Node
 	sys     *actor.System
 	nap     actor.Ref[nap]
-	cut     bool // from the engine
+	cut     bool          // from the engine
+	slept   time.Duration // for how long its clock has stood still
+	sleeps  time.Time     // since when it does, zero if it goes
 	crashed bool
 	chaos   bool // calls of the engine go wrong now and then
 	leaving bool
@@ -90,7 +92,13 @@ func (s *simWorld) start(name string) *simNode {
 	speed := 920 + n.sys.Rand().IntN(161) // two clocks differ by less than Margin in TTL
 	began := time.Now()
 	cfg := cluster.Config{Engine: n, TTL: simTTL}
-	cfg.SetClock(func() time.Duration { return time.Since(began) * time.Duration(speed) / 1000 })
+	cfg.SetClock(func() time.Duration {
+		gone := time.Since(began) - n.slept
+		if !n.sleeps.IsZero() {
+			gone -= time.Since(n.sleeps)
+		}
+		return gone * time.Duration(speed) / 1000
+	})
 	if s.config != nil {
 		s.config(&cfg)
 	} else if s.mistake != "" {
