@@ -303,6 +303,13 @@ func (b *brittle) Take(ctx context.Context, s cluster.Shard) error {
 	return b.keeper.Take(ctx, s)
 }
 
+func (b *brittle) Give(ctx context.Context, s cluster.Shard) error {
+	if b.breaks {
+		return errors.New("the store is closed") // so that it is dropped
+	}
+	return b.keeper.Give(ctx, s)
+}
+
 func (b *brittle) Drop(s cluster.Shard) {
 	b.keeper.Drop(s)
 	if b.breaks {
