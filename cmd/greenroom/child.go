@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // child is a server in its own process, which can be killed.
@@ -79,6 +80,9 @@ func (c *child) kill() error {
 	return err
 }
 
+// figuresTimeout bounds the wait for the figures of a server that is very busy.
+const figuresTimeout = time.Minute
+
 // figures contains figures about a server.
 type figures struct {
 	cpu      float64 // seconds
@@ -92,6 +96,8 @@ type figures struct {
 
 // figures reads the server's current figures.
 func (c *child) figures(ctx context.Context) (f figures, err error) {
+	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
+	defer cancel()
 	resp, err := c.client.send(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {
 		return f, err

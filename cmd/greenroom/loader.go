@@ -62,6 +62,7 @@ func (l *loader) close() { _ = l.nc.Close() }
 func (l *loader) run(ctx context.Context) error {
 	read := make(chan error, 1)
 	go func() { read <- l.readAcks() }()
+	defer context.AfterFunc(ctx, func() { _ = l.nc.SetWriteDeadline(time.Now().Add(benchDrain)) })() // for a server that reads nothing more
 	err := l.publishAll(ctx, read)
 	if err == nil {
 		err = l.drain(read)
@@ -106,6 +107,8 @@ func (l *loader) publishAll(ctx context.Context, read chan error) error {
 			case err := <-read:
 				read <- err
 				return fmt.Errorf("connection lost: %w", err)
+			case <-ctx.Done():
+				return l.out.Flush() // drain bounds the wait for what is in flight
 			}
 		}
 		l.sent[l.count%int64(len(l.sent))] = time.Now()

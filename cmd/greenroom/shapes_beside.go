@@ -74,14 +74,15 @@ func (s *suite) beside(ctx context.Context, start func(context.Context, scratch)
 			}
 		}
 		for _, l := range loads {
-			s.printBeside(l, loads[0], n)
+			s.printBeside(l, loads[0], loads[2], n)
 		}
 	}
 	return nil
 }
 
-// printBeside prints the effect of a nuisance on the others, compared with none.
-func (s *suite) printBeside(l, alone *besideLoad, n *nuisance) {
+// printBeside prints the effect of a nuisance on the others, compared with none and with one that
+// only uses the same machine.
+func (s *suite) printBeside(l, alone, elsewhere *besideLoad, n *nuisance) {
 	if l.at == nil {
 		s.print(&l.measured, "")
 		return
@@ -90,8 +91,12 @@ func (s *suite) printBeside(l, alone *besideLoad, n *nuisance) {
 	for i := range l.p99 {
 		rounds[i] = fmt.Sprintf("%.1f", float64(l.p99[i])/float64(alone.p99[i]))
 	}
-	more := fmt.Sprintf("p99 %.1f times that alone (in the rounds %s)  %.0f %s/s",
-		float64(l.latency.quantile(0.99))/float64(alone.latency.quantile(0.99)), strings.Join(rounds, ", "), float64(l.did)/l.beside.Seconds(), n.unit)
+	p99 := func(l *besideLoad) float64 { return float64(l.latency.quantile(0.99)) }
+	more := fmt.Sprintf("p99 %.1f times that alone (in the rounds %s)", p99(l)/p99(alone), strings.Join(rounds, ", "))
+	if l != elsewhere {
+		more += fmt.Sprintf(", %.1f times that with it elsewhere", p99(l)/p99(elsewhere))
+	}
+	more += fmt.Sprintf("  %.0f %s/s", float64(l.did)/l.beside.Seconds(), n.unit)
 	if l.nuisances.n > 0 {
 		more += fmt.Sprintf(", p99 %v", short(l.nuisances.quantile(0.99)))
 	}

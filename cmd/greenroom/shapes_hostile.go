@@ -38,7 +38,6 @@ func runHostile(ctx context.Context, s *suite) (err error) {
 		return err
 	}
 	return s.beside(ctx, startGuarded,
-		nuisance{"strangers", "connects", strangers},
 		nuisance{"silent connections", "connects", silent},
 		nuisance{"floods of subscribes", "filters", subscribeAlways},
 		nuisance{"giant wills", "wills", giantWills},

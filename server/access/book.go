@@ -262,7 +262,7 @@ func (b *Book) byPassword(ctx context.Context, a *Attempt) (*Principal, error) {
 	if err := slowed(); err != nil {
 		return nil, err
 	}
-	right, err := b.passwords.check(ctx, p, a.Password, slowed)
+	right, err := b.passwords.check(ctx, p, a.Password, from, slowed)
 	if err != nil {
 		return nil, err
 	}

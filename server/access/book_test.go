@@ -232,7 +232,7 @@ func TestPasswordsThatWaitAreSlowedByThoseBeforeThem(t *testing.T) {
 	b, _ := guarded(t, newMemory())
 	start := time.Now()
 	b.addresses = newLimiter(func() time.Time { return start }) // a slow machine forgives none meanwhile
-	const guesses = argonWaiting - 1
+	const guesses = argonFromOne
 	var wg sync.WaitGroup
 	var looked atomic.Int64
 	from := netip.MustParseAddr("203.0.113.9")
@@ -298,11 +298,34 @@ func TestPrincipalsThatCannotBe(t *testing.T) {
 func TestOnlySomePasswordsAreCheckedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newPasswords()
-	for range argonWaiting {
-		w.waiting <- struct{}{}
+	login := func(from string) error {
+		_, err := w.check(t.Context(), nil, "12345678", from, func() error { return nil })
+		return err
 	}
-	if _, err := w.check(t.Context(), nil, "12345678", func() error { return nil }); !errors.Is(err, ErrBusy) {
-		t.Errorf("one more: %v, want %v", err, ErrBusy)
+	for range argonFromOne {
+		w.enter("203.0.113.9")
+	}
+	if err := login("203.0.113.9"); !errors.Is(err, ErrBusy) {
+		t.Errorf("one more of an address: %v, want %v", err, ErrBusy)
+	}
+	if err := login("203.0.113.10"); err != nil {
+		t.Errorf("one of another address: %v", err)
+	}
+	for i := range argonWaiting - argonFromOne {
+		w.enter(fmt.Sprint(i))
+	}
+	if err := login("203.0.113.10"); !errors.Is(err, ErrBusy) {
+		t.Errorf("one more of all: %v, want %v", err, ErrBusy)
+	}
+	w.leave("203.0.113.9")
+	if err := login("203.0.113.9"); err != nil {
+		t.Errorf("once another one is done: %v", err)
+	}
+	for i := range argonWaiting - argonFromOne {
+		w.leave(fmt.Sprint(i))
+	}
+	if w.waiting != argonFromOne-1 || len(w.from) != 1 {
+		t.Errorf("%d wait, of %d addresses", w.waiting, len(w.from))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -29,6 +30,7 @@ const (
 	argonKey     = 32
 	argonSalt    = 16
 	argonWaiting = 64 // passwords that wait to be checked; beyond it is ErrBusy
+	argonFromOne = 16 // of them, those from one address
 )
 
 // tokenPrefix starts every token, so that scanners for leaked secrets recognize it.
@@ -107,36 +109,60 @@ func (p *Principal) hasToken(token string) bool {
 }
 
 // passwords checks passwords. argon2id is expensive, so only a few are checked at a time,
-// a few more wait, and a password that was right once is recognized by a keyed hash, whose
-// key is only in memory.
+// a few more wait, only some of them from one address, and a password that was right once is
+// recognized by a keyed hash, whose key is only in memory.
 type passwords struct {
 	key     [sha256.Size]byte
 	working chan struct{} // one for each that is checked
-	waiting chan struct{} // one for each that waits, or is checked
 	nobody  string        // a hash that nothing matches, for names that do not exist
+
+	mu      sync.Mutex
+	waiting int            // those that wait or are checked, guarded by mu
+	from    map[string]int // the same by address, guarded by mu
 }
 
 func newPasswords() *passwords {
-	w := &passwords{working: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), waiting: make(chan struct{}, argonWaiting)}
+	w := &passwords{working: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), from: make(map[string]int)}
 	_, _ = rand.Read(w.key[:])
 	salt := make([]byte, argonSalt)
 	w.nobody = encodePassword(argonMemory, argonPasses, salt, make([]byte, argonKey))
 	return w
 }
 
-// slot waits until a password may be hashed.
-func (w *passwords) slot(ctx context.Context) (release func(), err error) {
-	select {
-	case w.waiting <- struct{}{}:
-	default:
+// slot waits until a password may be hashed, for a client at an address, or for the server itself
+// at "".
+func (w *passwords) slot(ctx context.Context, from string) (release func(), err error) {
+	if !w.enter(from) {
 		return nil, ErrBusy
 	}
 	select {
 	case w.working <- struct{}{}:
-		return func() { <-w.working; <-w.waiting }, nil
+		return func() { <-w.working; w.leave(from) }, nil
 	case <-ctx.Done():
-		<-w.waiting
+		w.leave(from)
 		return nil, ctx.Err()
+	}
+}
+
+// enter takes a place among those that wait, and reports whether there was one.
+func (w *passwords) enter(from string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting >= argonWaiting || from != "" && w.from[from] >= argonFromOne {
+		return false
+	}
+	w.waiting++
+	w.from[from]++
+	return true
+}
+
+// leave gives it back.
+func (w *passwords) leave(from string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting--
+	if w.from[from]--; w.from[from] == 0 {
+		delete(w.from, from)
 	}
 }
 
@@ -145,7 +171,7 @@ func (w *passwords) hash(ctx context.Context, password string) (string, error) {
 	if len(password) < MinPasswordBytes || len(password) > MaxPasswordBytes {
 		return "", fmt.Errorf("%w: password must have %d to %d bytes, not %d", ErrInvalid, MinPasswordBytes, MaxPasswordBytes, len(password))
 	}
-	release, err := w.slot(ctx)
+	release, err := w.slot(ctx, "")
 	if err != nil {
 		return "", err
 	}
@@ -156,9 +182,9 @@ func (w *passwords) hash(ctx context.Context, password string) (string, error) {
 }
 
 // check reports whether a password is that of a principal. A nil principal, which stands for
-// one that does not exist, takes as long. slowed is called before the password is checked, because
-// others from the same address may have failed while this one waited.
-func (w *passwords) check(ctx context.Context, p *Principal, password string, slowed func() error) (bool, error) {
+// one that does not exist, takes as long. from is where the client is. slowed is called before the
+// password is checked, because others from the same address may have failed while this one waited.
+func (w *passwords) check(ctx context.Context, p *Principal, password, from string, slowed func() error) (bool, error) {
 	if len(password) > MaxPasswordBytes {
 		return false, nil
 	}
@@ -173,7 +199,7 @@ func (w *passwords) check(ctx context.Context, p *Principal, password string, sl
 			return true, nil
 		}
 	}
-	release, err := w.slot(ctx)
+	release, err := w.slot(ctx, from)
 	if err != nil {
 		return false, err
 	}
