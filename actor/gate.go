@@ -228,6 +228,7 @@ func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendin
 
 // passOnHeld sends what was forwarded when the gate of c lets it.
 func passOnHeld[N any](c *core, dst target[N], e envelope[N], ask pendingAsk) {
+	e.with = markFar(e.with) // by its sender, who need not have a gate, one cannot tell
 	c.holdOrLeave(func(dropped error) {
 		switch {
 		case dropped == nil:

@@ -436,6 +436,46 @@ func TestRefuseIsNoFailure(t *testing.T) {
 	})
 }
 
+// A gate lets go on a goroutine that must not block, as that of a journal's commits.
+func TestWhatLeavesAGateDoesNotWaitForAnInlineActor(t *testing.T) {
+	for name, send := range map[string]func(*actor.Context[any], actor.Ref[any]) error{
+		"Tell": func(ctx *actor.Context[any], to actor.Ref[any]) error {
+			to.Tell(ctx, 1)
+			return nil
+		},
+		"Forward": func(ctx *actor.Context[any], to actor.Ref[any]) error {
+			return actor.Forward(ctx, to)
+		},
+		"AskThen": func(ctx *actor.Context[any], to actor.Ref[any]) error {
+			actor.AskThen(ctx, to, gateAsk{what: "1"}, func(string, error) any { return nil })
+			return nil
+		},
+		"Hold": func(ctx *actor.Context[any], to actor.Ref[any]) error {
+			actor.Hold(ctx, func(ctx context.Context) { to.Tell(ctx, 1) })
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				released, handled := make(chan struct{}), make(chan struct{})
+				inline := actor.SpawnFunc(k.System(), "inline", func(*actor.Context[any], any) error {
+					<-released
+					close(handled)
+					return nil
+				}, actor.Inline())
+				g := &holdingGate{}
+				gatedActor(k, g).Tell(k.Context(), do(func(ctx *actor.Context[any]) error { return send(ctx, inline) }))
+				k.Settle()
+				if g.release() == 0 { // a deadlock, which synctest finds, if it handles the message
+					t.Error("nothing was held")
+				}
+				close(released)
+				<-handled
+			})
+		})
+	}
+}
+
 func TestGateOutlivesWhatItHoldsPanicking(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		g := &holdingGate{}

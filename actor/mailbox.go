@@ -553,6 +553,12 @@ func (c *core) fromCarrier(with any) any {
 	if c.traits.runsOn() != onSender {
 		return with
 	}
+	return markFar(with)
+}
+
+// markFar marks what comes with a message that an Inline actor is not to handle on the goroutine that
+// brings it.
+func markFar(with any) any {
 	if h, ok := with.(*headed); ok {
 		marked := *h // others may have it as well
 		marked.far = true

@@ -120,7 +120,7 @@ func (c *cell[M]) turnHeader() Header {
 type headed struct {
 	header Header
 	inner  any
-	far    bool // for an Inline actor, from a carrier: see fromCarrier
+	far    bool // for an Inline actor, from a carrier or a gate: see markFar
 }
 
 // withHeader wraps what comes with a message if there is a header to carry.

@@ -26,8 +26,8 @@ func Pinned() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(on
 // Tell then returns after the message was handled, along with what the actor has sent to itself,
 // unless another sender or the pool is already running it. It is for tests, and for glue so thin
 // that a hop is not worth it. The pool handles what the runtime itself sends, such as timers and
-// signals, what is left after about the time of a turn, and messages for Inline actors that send to
-// each other more than 100 deep.
+// signals, what is left after about the time of a turn, what a [Gated] actor sends, and messages for
+// Inline actors that send to each other more than 100 deep.
 func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onSender) }) }
 
 func (c *spawnConfig) runOn(where runsOn) {
@@ -127,8 +127,9 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	}
 	_, internal := e.with.(note[M])
 	h, _ := e.with.(*headed)
-	depth := e.from().nesting() + 1
-	if internal || h != nil && h.far || depth > inlineMost {
+	from := e.from()
+	depth := from.nesting() + 1
+	if internal || h != nil && h.far || from.isGated() || depth > inlineMost { // what a gate has held leaves on a goroutine that must not block
 		c.core.leaveToPool()
 		return
 	}
