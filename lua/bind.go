@@ -119,8 +119,13 @@ const stepsPerMessage = 20
 
 // packArguments returns the arguments from the one with the number first, packed.
 func (s *service) packArguments(l *glua.LState, first int) []byte {
+	return s.values.own(s.packScratch(l, first))
+}
+
+// packScratch is packArguments into bytes that are valid until the next call.
+func (s *service) packScratch(l *glua.LState, first int) []byte {
 	s.meter.spend(l, stepsPerMessage)
-	body, err := s.values.pack(l, arguments(l, first), first)
+	body, err := s.values.packScratch(l, first, l.GetTop(), l.Get)
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
@@ -131,11 +136,13 @@ func (s *service) packArguments(l *glua.LState, first int) []byte {
 // pushBody pushes packed values, and returns how many there are.
 func (s *service) pushBody(l *glua.LState, body []byte) int {
 	s.meter.spend(l, len(body)/4)
-	values, err := s.values.unpack(body)
+	values, err := s.values.unpackScratch(body)
 	if err != nil {
 		l.RaiseError("%s", err)
 	}
-	return pushAll(l, values)
+	n := pushAll(l, values)
+	clear(values)
+	return n
 }
 
 func (s *service) checkTarget(l *glua.LState, i int) actor.Ref[Message] {
@@ -153,7 +160,7 @@ func (s *service) send(l *glua.LState) int {
 		return s.sendOut(l, goes)
 	}
 	m := &told{parcel{body: s.packArguments(l, 2)}}
-	err := m.enter(s.rt.accountOf(to.PID()))
+	err := m.enter(s.accountOf(to))
 	if err == nil {
 		if err = to.TryTell(s.ctx, m); err != nil {
 			m.leave()
@@ -173,7 +180,7 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 	}
 	m := &asked{parcel: parcel{body: s.packArguments(l, first+1)}, asker: s.answers}
 	var a answer
-	err := m.enter(s.rt.accountOf(to.PID()))
+	err := m.enter(s.accountOf(to))
 	if err == nil {
 		err = s.wait(l, wait{"call", l.CheckString(first)}, func() (err error) {
 			a, err = actor.Ask(s.ctx, to, m, limit...)
@@ -189,12 +196,12 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 
 // ret answers the request that is being handled. For a message that was sent nobody waits.
 func (s *service) ret(l *glua.LState) int {
-	body := s.packArguments(l, 1)
+	body := s.packScratch(l, 1)
 	req := s.task.asked
 	if req == nil {
 		return 0
 	}
-	if err := req.reply(body, func(a answer) { actor.Reply(s.ctx, req, a) }); err != nil {
+	if err := req.reply(s.values.own(body), func(a answer) { actor.Reply(s.ctx, req, a) }); err != nil {
 		l.RaiseError("ret: %s", err)
 	}
 	return 0

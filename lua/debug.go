@@ -96,6 +96,7 @@ func (d *debugger) look(c *counter) error {
 
 // stop has a handler wait until the debugger lets it go on.
 func (d *debugger) stop(l *glua.LState, at codeLine) error {
+	d.s.task.kept = true
 	h := &stopped{task: d.s.task, thread: l, at: at}
 	d.stopped = append(d.stopped, h)
 	err := d.s.wait(l, wait{"debugger", at.String()}, func() error {

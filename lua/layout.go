@@ -58,6 +58,39 @@ type tableLayout struct {
 	k2i       map[glua.LValue]int
 }
 
+// field returns the value of a key that is not of the list, nil if it was deleted.
+func (t *tableLayout) field(key glua.LValue) glua.LValue {
+	if s, ok := key.(glua.LString); ok {
+		return t.strdict[string(s)]
+	}
+	return t.dict[key]
+}
+
+// makeRoom makes the maps of an empty table, for so many keys that are texts.
+func (t *tableLayout) makeRoom(fields int) {
+	t.strdict = make(map[string]glua.LValue, fields)
+	t.keys, t.k2i = make([]glua.LValue, 0, fields), make(map[glua.LValue]int, fields)
+}
+
+// setText is the interpreter's RawSetString of a key that is made already.
+func (t *tableLayout) setText(key, v glua.LValue) {
+	if t.strdict == nil {
+		t.strdict = map[string]glua.LValue{}
+	}
+	if t.k2i == nil {
+		t.k2i = map[glua.LValue]int{}
+	}
+	before := len(t.strdict)
+	t.strdict[string(key.(glua.LString))] = v
+	if len(t.strdict) == before {
+		return // it was there
+	}
+	if _, ok := t.k2i[key]; !ok {
+		t.k2i[key] = len(t.keys)
+		t.keys = append(t.keys, key)
+	}
+}
+
 type upvalueLayout struct {
 	next   *upvalueLayout
 	reg    *registryLayout

@@ -34,6 +34,7 @@ func (s *service) open() {
 	s.answers = &account{}
 	s.pending = map[*job]struct{}{}
 	s.versions = map[string]*version{}
+	s.accounts = map[actor.Ref[Message]]*account{}
 	s.targets, s.reached = map[string]actor.Ref[Message]{}, map[string][]reached{}
 	s.waiters, s.sharing = map[glua.LValue]*pause{}, map[string]shared{}
 	s.modules = map[string]glua.LValue{"greenroom": s.table(s.functions())}
@@ -59,7 +60,7 @@ func (s *service) openLanguage() {
 		s.root.SetGlobal(name, glua.LNil)
 	}
 	s.meter = newMeter(s.rt.cfg, &s.account.interrupt, s.roots)
-	s.values = scriptMaker{s.root, s.int64s(), s.meter}
+	s.values = newScriptMaker(s.root, s.int64s(), s.meter)
 	s.closer = s.root.NewFunction(closeAndHandle)
 	s.root.SetFuncs(s.root.G.Global, s.base())
 	s.openPairs()

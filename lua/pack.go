@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -121,17 +122,18 @@ func (p *packer) scriptTable(t *glua.LTable, depth int) *ValueError {
 	if err := p.room(n); err != nil { // a hole has one byte
 		return err
 	}
-	fields := 0
-	for k, _ := after(t, n); k != glua.LNil; k, _ = t.Next(k) {
-		fields++
-	}
-	p.table(n, fields)
+	l := tableOf(t)
+	p.table(n, len(l.strdict)+len(l.dict))
 	for i := 1; i <= n; i++ {
 		if err := p.script(t.RawGetInt(i), depth+1); err != nil {
 			return err.within(i)
 		}
 	}
-	for k, v := after(t, n); k != glua.LNil; k, v = t.Next(k) {
+	for _, k := range l.keys {
+		v := l.field(k)
+		if v == nil { // it was deleted
+			continue
+		}
 		if err := p.scriptField(k, v, depth); err != nil {
 			return err.within(keyText(k))
 		}
@@ -143,14 +145,6 @@ func (p *packer) scriptTable(t *glua.LTable, depth int) *ValueError {
 func (p *packer) table(list, fields int) {
 	p.length(tagTable, list)
 	p.buf = binary.AppendUvarint(p.buf, uint64(fields))
-}
-
-// after returns the first key of the table behind its list of n values.
-func after(t *glua.LTable, n int) (key, value glua.LValue) {
-	if n == 0 {
-		return t.Next(glua.LNil)
-	}
-	return t.Next(glua.LNumber(n))
 }
 
 func (p *packer) scriptField(k, v glua.LValue, depth int) *ValueError {
@@ -176,15 +170,35 @@ func keyText(k glua.LValue) string {
 	return k.String()
 }
 
+// maxScratch is how many bytes are packed in a buffer that is used again.
+const maxScratch = 4 << 10
+
 // pack packs values of a script, the arguments of l from the one with the number first.
 func (m scriptMaker) pack(l *glua.LState, values []glua.LValue, first int) ([]byte, error) {
-	p := packer{meter: m.meter, state: l}
-	for i, v := range values {
-		if err := p.script(v, 0); err != nil {
-			return nil, err.of(i + first)
+	packed, err := m.packScratch(l, first, first+len(values)-1, func(i int) glua.LValue { return values[i-first] })
+	return m.own(packed), err
+}
+
+// packScratch packs the values with some numbers, and returns bytes that are valid until the next call.
+func (m scriptMaker) packScratch(l *glua.LState, first, last int, value func(i int) glua.LValue) ([]byte, error) {
+	p := packer{meter: m.meter, state: l, buf: m.scratch.bytes[:0]}
+	for i := first; i <= last; i++ {
+		if err := p.script(value(i), 0); err != nil {
+			return nil, err.of(i)
 		}
 	}
+	if cap(p.buf) <= maxScratch {
+		m.scratch.bytes = p.buf
+	}
 	return p.buf, nil
+}
+
+// own returns bytes of packScratch that stay valid.
+func (m scriptMaker) own(packed []byte) []byte {
+	if cap(packed) > maxScratch {
+		return packed // which no other call uses
+	}
+	return bytes.Clone(packed)
 }
 
 // packGo packs values of Go.
@@ -275,7 +289,9 @@ type maker[V any] interface {
 	truth(b bool) V
 	number(n float64) V
 	integer(n int64) V
-	text(s string) V
+	text(s []byte) V
+	// key makes a text that is the key of a field.
+	key(s []byte) V
 	// table makes an empty table for a list and some fields.
 	table(list, fields int) V
 	// item sets the next value of the list, the one with the key i.
@@ -285,12 +301,11 @@ type maker[V any] interface {
 	full() error
 }
 
-// all returns all values.
-func (u *unpacker[V]) all() ([]V, error) {
+// all appends all values.
+func (u *unpacker[V]) all(values []V) ([]V, error) {
 	if len(u.in) > maxPacked {
 		return nil, refuse("a message has at most %d bytes", maxPacked)
 	}
-	var values []V
 	for len(u.in) > 0 {
 		v, err := u.value(0)
 		if err != nil {
@@ -329,13 +344,8 @@ func (u *unpacker[V]) value(depth int) (v V, err error) {
 		u.in = u.in[8:]
 		return u.make.number(math.Float64frombits(bits)), nil
 	case tagString:
-		n, err := u.length(1)
-		if err != nil {
-			return v, err
-		}
-		s := string(u.in[:n])
-		u.in = u.in[n:]
-		return u.make.text(s), nil
+		s, err := u.text()
+		return u.make.text(s), err
 	case tagTable:
 		return u.table(depth)
 	}
@@ -361,6 +371,17 @@ func (u *unpacker[V]) length(each int) (int, error) {
 	}
 	u.in = u.in[size:]
 	return int(n), nil
+}
+
+// text reads the bytes of a string, nil with an error.
+func (u *unpacker[V]) text() ([]byte, error) {
+	n, err := u.length(1)
+	if err != nil {
+		return nil, err
+	}
+	s := u.in[:n]
+	u.in = u.in[n:]
+	return s, nil
 }
 
 func (u *unpacker[V]) table(depth int) (t V, err error) {
@@ -395,7 +416,7 @@ func (u *unpacker[V]) field(t V, depth int) error {
 	if err := u.checkKey(); err != nil {
 		return err
 	}
-	k, err := u.value(depth + 1)
+	k, err := u.key(depth)
 	if err != nil {
 		return err
 	}
@@ -408,6 +429,19 @@ func (u *unpacker[V]) field(t V, depth int) error {
 	}
 	u.make.field(t, k, v)
 	return nil
+}
+
+// key reads the key of a field.
+func (u *unpacker[V]) key(depth int) (v V, err error) {
+	if u.in[0] != tagString {
+		return u.value(depth + 1)
+	}
+	if err := u.make.full(); err != nil {
+		return v, err
+	}
+	u.in = u.in[1:]
+	s, err := u.text()
+	return u.make.key(s), err
 }
 
 // checkKey looks at the key that comes next. A key of the list would make a list with as many holes.

@@ -19,7 +19,7 @@ func machine(t testing.TB) scriptMaker {
 	state := glua.NewState(glua.Options{SkipOpenLibs: true})
 	t.Cleanup(state.Close)
 	m := newMeter(Config{MemoryLimit: 1 << 30, Steps: 1 << 30}, new(atomic.Bool), func(*walker) {})
-	return scriptMaker{state, (&service{root: state}).int64s(), m}
+	return newScriptMaker(state, (&service{root: state}).int64s(), m)
 }
 
 // through packs values of Go, makes values of a script of that, and goes back.

@@ -76,7 +76,8 @@ func (goMaker) nothing() any         { return nil }
 func (goMaker) truth(b bool) any     { return b }
 func (goMaker) number(n float64) any { return n }
 func (goMaker) integer(n int64) any  { return n }
-func (goMaker) text(s string) any    { return s }
+func (goMaker) text(s []byte) any    { return string(s) }
+func (goMaker) key(s []byte) any     { return string(s) }
 
 func (goMaker) table(list, _ int) any { return &Table{List: make([]any, 0, list)} }
 
@@ -92,16 +93,34 @@ func (goMaker) field(table, key, v any) {
 
 // unpackGo returns packed values as those of Go.
 func unpackGo(packed []byte) ([]any, error) {
-	return (&unpacker[any]{in: packed, make: goMaker{}}).all()
+	return (&unpacker[any]{in: packed, make: goMaker{}}).all(nil)
 }
 
 func (goMaker) full() error { return nil }
 
 // scriptMaker makes values of a script.
 type scriptMaker struct {
-	state  *glua.LState
-	int64s *glua.LTable // the metatable of an int64
-	meter  *meter
+	state   *glua.LState
+	int64s  *glua.LTable // the metatable of an int64
+	meter   *meter
+	scratch *scratch
+}
+
+// scratch is what packing and unpacking use again.
+type scratch struct {
+	bytes  []byte
+	values []glua.LValue
+	keys   map[string]glua.LValue // of fields: messages of one kind have the same
+}
+
+// The limits of the keys that are kept.
+const (
+	maxKeptKeys = 128
+	maxKeptKey  = 32 // bytes
+)
+
+func newScriptMaker(state *glua.LState, int64s *glua.LTable, m *meter) scriptMaker {
+	return scriptMaker{state, int64s, m, &scratch{keys: map[string]glua.LValue{}}}
 }
 
 func (scriptMaker) nothing() glua.LValue     { return glua.LNil }
@@ -112,9 +131,44 @@ func (m scriptMaker) number(n float64) glua.LValue {
 	return glua.LNumber(n)
 }
 
-func (m scriptMaker) text(s string) glua.LValue {
+func (m scriptMaker) text(s []byte) glua.LValue {
 	m.meter.make(int64(len(s)) + stringHeader)
 	return glua.LString(s)
+}
+
+// string is text of a string of Go.
+func (m scriptMaker) string(s string) glua.LValue {
+	m.meter.make(int64(len(s)) + stringHeader)
+	return glua.LString(s)
+}
+
+func (m scriptMaker) key(s []byte) glua.LValue {
+	if k := m.scratch.keys[string(s)]; k != nil {
+		m.meter.make(int64(len(s)) + stringHeader)
+		return k
+	}
+	return m.newKey(string(s))
+}
+
+// newKey makes a text that is the key of a field.
+func (m scriptMaker) newKey(s string) glua.LValue {
+	k := m.string(s)
+	if len(s) <= maxKeptKey {
+		if len(m.scratch.keys) >= maxKeptKeys {
+			clear(m.scratch.keys)
+		}
+		m.scratch.keys[s] = k
+	}
+	return k
+}
+
+// keyOf is key of a string of Go.
+func (m scriptMaker) keyOf(s string) glua.LValue {
+	if k := m.scratch.keys[s]; k != nil {
+		m.meter.make(int64(len(s)) + stringHeader)
+		return k
+	}
+	return m.newKey(s)
 }
 
 func (m scriptMaker) integer(n int64) glua.LValue {
@@ -124,7 +178,11 @@ func (m scriptMaker) integer(n int64) glua.LValue {
 
 func (m scriptMaker) table(list, fields int) glua.LValue {
 	m.meter.make(tableSize + int64(list)*wordSize + mapSize(fields))
-	return m.state.CreateTable(list, fields)
+	t := m.state.CreateTable(list, 0)
+	if fields > 0 {
+		tableOf(t).makeRoom(fields)
+	}
+	return t
 }
 
 func (m scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
@@ -135,6 +193,10 @@ func (m scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
 func (m scriptMaker) field(table, key, v glua.LValue) {
 	t := table.(*glua.LTable)
 	m.meter.make(growing(t, key).bytes)
+	if _, ok := key.(glua.LString); ok && v != glua.LNil {
+		tableOf(t).setText(key, v)
+		return
+	}
 	t.RawSet(key, v)
 }
 
@@ -147,7 +209,21 @@ func (m scriptMaker) full() error {
 
 // unpack returns packed values as those of a script.
 func (m scriptMaker) unpack(packed []byte) ([]glua.LValue, error) {
+	return m.unpackTo(nil, packed)
+}
+
+// unpackScratch is unpack into a list that is valid until the next call.
+func (m scriptMaker) unpackScratch(packed []byte) ([]glua.LValue, error) {
+	values, err := m.unpackTo(m.scratch.values[:0], packed)
+	if cap(values) <= maxHint {
+		m.scratch.values = values[:0]
+	}
+	return values, err
+}
+
+func (m scriptMaker) unpackTo(values []glua.LValue, packed []byte) ([]glua.LValue, error) {
 	m.meter.making = 0
-	defer func() { m.meter.making = 0 }()
-	return (&unpacker[glua.LValue]{in: packed, make: m}).all()
+	values, err := (&unpacker[glua.LValue]{in: packed, make: m}).all(values)
+	m.meter.making = 0
+	return values, err
 }

@@ -124,10 +124,11 @@ func (s *service) queue(l *glua.LState) int {
 func (s *service) enter(l *glua.LState, c *section) {
 	switch c.inside {
 	case nil, s.task:
-		c.inside = s.task
+		c.inside, s.task.kept = s.task, true
 		c.depth++
 		return
 	}
+	s.task.kept = true
 	e := &entrant{task: s.task}
 	c.waiting = append(c.waiting, e)
 	if err := s.pauseFor(l, &e.pause, "queue"); err != nil {

@@ -136,7 +136,7 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 		return s.requestOut(l, r, t, goes, body, limit)
 	}
 	m := &asked{parcel: parcel{body: body}, asker: s.answers}
-	if err := m.enter(s.rt.accountOf(to.PID())); err != nil {
+	if err := m.enter(s.accountOf(to)); err != nil {
 		return err
 	}
 	actor.AskThen(s.ctx, to, m, func(a answer, err error) Message {

@@ -226,7 +226,7 @@ func (b *Sandbox) value(v any, depth int) (glua.LValue, error) {
 		}
 		return m.number(float64(v)), nil
 	case string:
-		return m.text(v), nil
+		return m.string(v), nil
 	case HostName:
 		return b.hosts[string(v)], nil
 	case *Table:
@@ -248,7 +248,7 @@ func (b *Sandbox) table(v *Table, depth int) (glua.LValue, error) {
 		m.item(t, i+1, x)
 	}
 	for _, f := range v.Fields {
-		key, err := b.value(f.Key, depth+1)
+		key, err := b.key(f.Key, depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -261,6 +261,13 @@ func (b *Sandbox) table(v *Table, depth int) (glua.LValue, error) {
 		}
 	}
 	return t, nil
+}
+
+func (b *Sandbox) key(v any, depth int) (glua.LValue, error) {
+	if text, ok := v.(string); ok {
+		return b.s.values.keyOf(text), nil
+	}
+	return b.value(v, depth)
 }
 
 // Steps of a call of a method and of a look at a field, beside what the values cost.
@@ -326,7 +333,7 @@ func (b *Sandbox) method(l *glua.LState, object *glua.LTable, name string, f fun
 	if l.Get(1) != object {
 		l.RaiseError("%s must be called with a colon", name)
 	}
-	args, err := unpackGo(s.packArguments(l, 2))
+	args, err := unpackGo(s.packScratch(l, 2))
 	if err != nil {
 		l.RaiseError("%s: %s", name, err)
 	}

@@ -42,7 +42,9 @@ type service struct {
 
 	versions map[string]*version // of its files
 	idle     []*glua.LState
-	busy     map[*glua.LState]*task // of the threads of handlers under way
+	running  *glua.LState           // the thread of the handler that runs
+	busy     map[*glua.LState]*task // of the threads of handlers that wait
+	spare    *task                  // to be used again
 	closer   *glua.LFunction        // see protect.go
 	pending  map[*job]struct{}      // functions that wait for their time, or for their turn
 
@@ -55,10 +57,11 @@ type service struct {
 	waiting  int                           // handlers that wait
 	timers   uint64                        // the number of the last one
 	targets  map[string]actor.Ref[Message] // by what self has returned there
-	reached  map[string][]reached          // actors of Go, by their addresses
-	asking   int                           // bytes of the requests to actors of Go that handlers wait for
-	waiters  map[glua.LValue]*pause        // by the token
-	sharing  map[string]shared             // what was shared with the service
+	accounts map[actor.Ref[Message]]*account
+	reached  map[string][]reached   // actors of Go, by their addresses
+	asking   int                    // bytes of the requests to actors of Go that handlers wait for
+	waiters  map[glua.LValue]*pause // by the token
+	sharing  map[string]shared      // what was shared with the service
 
 	requestMethods *glua.LTable // the metatable of a request
 	errors         *glua.LTable // the metatable of an error with a name
@@ -66,6 +69,8 @@ type service struct {
 
 // task is a handler under way: of a message, of a job, or the start.
 type task struct {
+	thread *glua.LState
+	kept   bool   // something may refer to it when it has ended
 	asked  *asked // nil if nobody waits for an answer
 	sender actor.PID
 	nested int // coroutines that have resumed each other
@@ -127,14 +132,14 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	switch m := m.(type) {
 	case *asked:
 		m.leave()
-		err = s.handle(&task{asked: m, sender: ctx.Sender()}, m.body)
+		err = s.handle(m, m.body)
 		if err != nil && !errors.Is(err, ErrMemory) {
 			return actor.Refuse(ctx, err)
 		}
 		return err
 	case *told:
 		m.leave()
-		err = s.handle(&task{sender: ctx.Sender()}, m.body)
+		err = s.handle(nil, m.body)
 	case *job:
 		if m.owner != s {
 			return nil
@@ -170,19 +175,28 @@ func (s *service) logFailure(err error) {
 	s.ctx.Log().Error("lua: a handler failed", slog.Any("error", err))
 }
 
-// handle passes the values of a message to the function that dispatch was given.
-func (s *service) handle(t *task, body []byte) error {
+// handle passes the values of a message to the function that dispatch was given. m is nil if nobody waits for an answer.
+func (s *service) handle(m *asked, body []byte) error {
 	if s.handler == nil {
 		return &Error{Text: s.file + ": the service takes no messages: it has not called dispatch"}
 	}
-	args, err := s.values.unpack(body)
+	args, err := s.values.unpackScratch(body)
 	if err != nil {
 		return err
 	}
+	t := s.spare
+	if s.spare = nil; t == nil {
+		t = &task{}
+	}
+	*t = task{asked: m, sender: s.ctx.Sender()}
 	if s.sessions {
 		args = append(s.origin(t), args...)
 	}
-	return s.run(t, s.handler, args...)
+	err = s.run(t, s.handler, args...)
+	if !t.kept {
+		s.spare = t
+	}
+	return err
 }
 
 // origin returns the number of a request, 0 for a message that nobody waits for, and its sender.
@@ -195,26 +209,24 @@ func (s *service) origin(t *task) []glua.LValue {
 	return []glua.LValue{number, glua.LString(t.sender.String())}
 }
 
-// run calls a function on a thread.
+// run calls a function on a thread. It clears the list of the arguments, which are on the thread then.
 func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	l := s.thread()
-	s.busy[l] = t
+	t.thread, s.running = l, l
 	s.task, s.root.G.CurrentThread = t, l
 	s.meter.begin()
 	l.Push(fn)
-	for _, arg := range args {
-		l.Push(arg)
-	}
+	pushAll(l, args)
+	clear(args)
 	err := l.PCall(len(args), 0, nil)
 	if err != nil {
 		closeVariables(l, 0)
 	}
-	s.task = nil
+	s.task, s.running = nil, nil
 	if s.meter.debug != nil {
 		s.meter.debug.forget(l)
 	}
 	l.SetTop(0)
-	delete(s.busy, l)
 	if len(s.idle) < maxIdle && len(stateOf(l).reg.array) <= firstValues+growValuesBy {
 		s.idle = append(s.idle, l)
 	}
@@ -251,10 +263,13 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 		return errRestartWaits
 	}
 	s.waiting++
+	s.busy[t.thread], s.running = t, nil
 	t.waits, t.at, t.since = what, l, time.Now()
 	err := f()
 	t.at = nil
 	s.waiting--
+	delete(s.busy, t.thread)
+	s.running = t.thread
 	s.task, s.root.G.CurrentThread = t, l
 	s.meter.begin()
 	if err != nil {
@@ -276,6 +291,7 @@ func (s *service) roots(w *walker) {
 	for _, v := range s.modules {
 		w.add(v)
 	}
+	w.add(s.running)
 	for l := range s.busy {
 		w.add(l)
 	}
@@ -313,6 +329,19 @@ func (s *service) expect(j *job) error {
 	}
 	s.pending[j] = struct{}{}
 	return nil
+}
+
+// accountOf returns the account of a service, which may have ended.
+func (s *service) accountOf(to actor.Ref[Message]) *account {
+	if a := s.accounts[to]; a != nil {
+		return a
+	}
+	a := s.rt.accountOf(to.PID())
+	if len(s.accounts) >= maxTargets {
+		clear(s.accounts)
+	}
+	s.accounts[to] = a
+	return a
 }
 
 // target returns the service with an address: what self returns, a name or a path.

@@ -240,7 +240,8 @@ func growing(t *glua.LTable, key glua.LValue) cost {
 	if _, ok := key.(glua.LString); ok && l.strdict == nil {
 		l.strdict = map[string]glua.LValue{}
 	}
-	if len(l.keys) == 0 {
+	if l.keys == nil {
+		l.keys, l.k2i = make([]glua.LValue, 0, 4), map[glua.LValue]int{}
 		c.bytes += mapSize(1)
 	}
 	return c
