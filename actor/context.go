@@ -8,8 +8,8 @@ import (
 )
 
 // Context gives a callback of an actor access to the runtime. It is also the [context.Context] of
-// what the callback does: it ends when the actor is told to stop and, while a request is handled,
-// when its asker gives up.
+// what the callback does: it ends when the actor is told to stop, or is restarted with its siblings,
+// and, while a request is handled, when its asker gives up.
 //
 // A Context is for the callback that was given it, on its goroutine: when the callback returns, the
 // actor continues with another message, and so does the Context. A context derived from it in the
@@ -88,8 +88,8 @@ func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
 	return deadline, true
 }
 
-// Done is closed when the actor is told to stop and, while a request is handled,
-// when its asker gives up.
+// Done is closed when the actor is told to stop, or is restarted with its siblings, and, while a
+// request is handled, when its asker gives up.
 func (ctx *Context[M]) Done() <-chan struct{} {
 	ctx.core.mu.Lock()
 	defer ctx.core.mu.Unlock()
@@ -100,7 +100,7 @@ func (ctx *Context[M]) Done() <-chan struct{} {
 func (ctx *Context[M]) Err() error {
 	ctx.core.mu.Lock()
 	defer ctx.core.mu.Unlock()
-	if ext := ctx.core.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.told) && ctx.core.phase != stopped {
+	if ext := ctx.core.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.ending()) && ctx.core.phase != stopped {
 		return nil // without making a context to ask
 	}
 	return ctx.current().Err()
@@ -166,7 +166,7 @@ func (c *core) lifeContext() *lifetime {
 	ext := c.needExtLocked()
 	if ext.life == nil {
 		ext.life = newLifetime()
-		if c.phase == stopped || ext.told {
+		if c.phase == stopped || ext.ending() {
 			ext.life.end()
 		}
 	}

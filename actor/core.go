@@ -127,6 +127,7 @@ type extension struct {
 	escalated []*core // children whose failure became this actor's own, owned by the turn
 	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
 	told      bool    // told to stop: the handler's context has ended, guarded by mu
+	cut       bool    // the same, for an incarnation that another one follows; guarded by mu
 	killed    bool    // told to end without delay, guarded by mu
 
 	recent []Failure // the last failures, oldest first, guarded by mu
@@ -235,10 +236,14 @@ func (c *core) signal(s signal) {
 	wake := c.scheduleTurn()
 	var life *lifetime
 	var inquiries []interrupter
-	if s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping) {
+	switch {
+	case s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping):
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
 		life, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
+	case (s.kind == sigHalt || s.kind == sigGiveUp) && c.phase == running: // it may wait for a sibling that waits for the group's restart
+		ext.cut = true
+		life, inquiries = c.cutShort()
 	}
 	c.mu.Unlock()
 	interrupt(c.sys(), life, inquiries)
@@ -258,7 +263,7 @@ func (c *core) ending() bool {
 }
 
 // ending is core.ending. REQUIRES: the actor's mu held.
-func (x *extension) ending() bool { return x.told || x.reentry != nil && x.reentry.ending }
+func (x *extension) ending() bool { return x.told || x.cut }
 
 // takeSignals returns the pending signals. REQUIRES: the turn owns c, c.mu held.
 func (c *core) takeSignals() []signal {

@@ -460,9 +460,7 @@ func (c *cell[M]) terminate() {
 	}
 	c.core.mu.Lock()
 	if ext := c.core.ext; ext != nil { // what cut the handlers short is not for Terminate
-		if ext.reentry != nil {
-			ext.reentry.ending = false
-		}
+		ext.cut = false
 		if c.core.phase == stopping && !ext.killed {
 			ext.told = false
 		}
@@ -521,9 +519,7 @@ func (c *cell[M]) endIncarnation() {
 	}
 	var life *lifetime
 	if ext := c.core.ext; ext != nil {
-		if ext.reentry != nil {
-			ext.reentry.ending = false
-		}
+		ext.cut = false
 		life, ext.life = ext.life, nil
 	}
 	c.core.mu.Unlock()

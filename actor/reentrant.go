@@ -36,7 +36,6 @@ func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reent
 type reentry struct {
 	waiting   []*inquiry   // changed by the turn under mu
 	deferred  []signal     // signals for when nobody waits, changed by the turn under mu
-	ending    bool         // one of them ends the incarnation without waiting for answers; guarded by mu
 	resumable []*coroutine // stacks whose wait is over, guarded by mu
 	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
 	blocked   bool         // scheduled, and yet nobody has the actor: guarded by mu
@@ -150,7 +149,7 @@ func (c *core) defers(s signal) bool {
 	c.postpone(s)
 	if ends {
 		c.mu.Lock()
-		c.ext.reentry.ending = true
+		c.ext.cut = true
 		life, inquiries := c.cutShort()
 		c.mu.Unlock()
 		interrupt(c.sys(), life, inquiries)

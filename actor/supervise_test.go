@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -172,6 +173,67 @@ func TestAllForOneRestartsAllInOrder(t *testing.T) {
 		}
 		k.ExpectFailures(1)
 	})
+}
+
+// A handler may wait for a sibling that has failed and goes on only when the handler has returned.
+func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
+	waits := map[string]func(ctx *actor.Context[any], broken actor.Ref[any]) error{
+		"Ask": func(ctx *actor.Context[any], broken actor.Ref[any]) error {
+			_, err := actor.Ask(ctx, broken, play{})
+			return err
+		},
+		"Sleep": func(ctx *actor.Context[any], _ actor.Ref[any]) error { return ctx.Sleep(time.Hour) },
+		"Done": func(ctx *actor.Context[any], _ actor.Ref[any]) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	}
+	siblings := map[string]actor.SpawnOption{"transient": actor.Transient, "temporary": actor.Temporary, "reentrant": actor.Reentrant()}
+	for sibling, option := range siblings {
+		for name, wait := range waits {
+			t.Run(sibling+" "+name, func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					var broken, waiter actor.Ref[any]
+					ends := make(chan struct{})
+					var waited, again error
+					troupe := actor.SpawnFunc(k.System(), "troupe", func(ctx *actor.Context[any], _ any) error {
+						broken = actor.SpawnFunc(ctx, "broken", func(_ *actor.Context[any], m any) error {
+							if m != 1 {
+								return nil
+							}
+							<-ends
+							return errBroken
+						})
+						waiter = actor.SpawnFunc(ctx, "waiter", func(ctx *actor.Context[any], m any) error {
+							if m == 2 {
+								again = ctx.Sleep(time.Second)
+								return nil
+							}
+							waited = wait(ctx, broken)
+							return waited
+						}, option)
+						return nil
+					}, actor.Supervise(actor.AllForOne))
+					troupe.Tell(k.Context(), 1)
+					k.Settle()
+					broken.Tell(k.Context(), 1)
+					waiter.Tell(k.Context(), 1)
+					k.Settle()
+					close(ends)
+					k.Settle()
+					waiter.Tell(k.Context(), 2) // if it is not temporary
+					if !errors.Is(waited, context.Canceled) {
+						t.Errorf("the wait ended with %v", waited)
+					}
+					time.Sleep(2 * time.Second)
+					if again != nil {
+						t.Errorf("a wait of the next incarnation ended with %v", again)
+					}
+					k.ExpectFailures(1)
+				})
+			})
+		}
+	}
 }
 
 func TestRestForOneRestartsThoseStartedAfter(t *testing.T) {
