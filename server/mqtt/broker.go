@@ -113,6 +113,7 @@ type Broker struct {
 	received [3]atomic.Uint64 // publishes, by QoS
 	flight   flight           // unacknowledged messages of all connections
 
+	begun     atomic.Int64 // connections that have logged in
 	spoken    atomic.Int64 // devices that connections speak for
 	limits    Limits
 	queued    budget // for the messages and wills that wait in memory

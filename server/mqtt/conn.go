@@ -30,6 +30,8 @@ type conn struct {
 	who       *access.Principal // set on CONNECT, before client
 	newcomer  bool              // it may only request credentials; set on CONNECT, before client
 	user      string            // the user name, set on CONNECT
+	number    int64             // of broker.begun, set on CONNECT
+	former    *conn             // whose session it takes over, until it has; owned by the reading goroutine
 	leave     func()            // unregisters from who; owned by the reading goroutine, nil before CONNECT
 	acks      ackQueue
 	buf       bytes.Buffer // owned by the goroutine that drains acks

@@ -28,7 +28,7 @@ func (h *hook) ID() string { return "greenroom" }
 // Provides lists the methods below.
 func (h *hook) Provides(b byte) bool {
 	switch b {
-	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablished, mochi.OnDisconnect,
+	case mochi.OnConnectAuthenticate, mochi.OnACLCheck, mochi.OnConnect, mochi.OnSessionEstablish, mochi.OnSessionEstablished, mochi.OnDisconnect,
 		mochi.OnPacketRead, mochi.OnPacketEncode, mochi.OnPacketSent, mochi.OnPublish, mochi.OnQosPublish, mochi.OnSubscribe, mochi.OnSubscribed, mochi.OnUnsubscribed,
 		mochi.OnQosComplete, mochi.OnQosDropped, mochi.OnClientExpired, mochi.OnRetainedExpired, mochi.OnPacketProcessed:
 		return true
@@ -121,7 +121,7 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	}
 	h.broker.hearOut(cl.ID)
 	h.broker.listener.loggedIn(c)
-	c.client = cl
+	c.client, c.number = cl, h.broker.begun.Add(1)
 	c.flow.begin(cl)
 	takeOver(cl)
 	if h.broker.wills.take(c, cl) {
@@ -134,6 +134,31 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	}
 	_ = h.broker.server.SendConnack(cl, code, false, nil) // the error below ends the connection
 	return code
+}
+
+// OnSessionEstablish has the connection before keep what is published from now on, if its session goes
+// on.
+func (h *hook) OnSessionEstablish(cl *mochi.Client, _ packets.Packet) {
+	c, ok := cl.Net.Conn.(*conn)
+	if !ok || cl.Properties.Clean {
+		return
+	}
+	before, ok := h.broker.server.Clients.Get(cl.ID)
+	if !ok || before.Properties.Clean && before.Properties.ProtocolVersion < 5 {
+		return
+	}
+	if c.former, ok = before.Net.Conn.(*conn); ok {
+		c.former.outbox.handOver()
+	}
+}
+
+// takeOver takes what was kept for the session, once the client is the one that messages go to.
+func (c *conn) takeOver() {
+	if c.former == nil {
+		return
+	}
+	c.outbox.adopt(c.client, c.former.outbox.handTo(&c.outbox))
+	c.former = nil
 }
 
 // OnSessionEstablished releases the messages in flight.
@@ -333,6 +358,9 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 		if pk.ReasonCode == packets.CodeSuccess.Code {
 			pk.Properties.MaximumPacketSize = maxPacketBytes
 			pk.Properties.TopicAliasMaximum = maxTopicAliases
+			if c, ok := cl.Net.Conn.(*conn); ok {
+				c.takeOver()
+			}
 		}
 	case packets.Pubrec:
 		if pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {

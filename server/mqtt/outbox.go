@@ -122,6 +122,12 @@ type outbox struct {
 	draining bool   // the drain goroutine is running
 	closed   bool   // the connection is closed
 	ended    bool   // the session has ended, or has another connection: nothing is accepted any more
+
+	// While another connection takes over the session, mochi copies the messages in flight. Those
+	// that come later wait in moving, and then go to the heir.
+	handing bool
+	moving  []packets.Packet
+	heir    *outbox
 }
 
 // outgoing is a message that is not written yet. Its receipt may be nil.
@@ -140,9 +146,16 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 	b := o.conn.broker
 	size := sizeOf(&pk)
 	o.mu.Lock()
+	if heir := o.heir; heir != nil && receipt == nil && pk.FixedHeader.Qos > 0 {
+		o.mu.Unlock()
+		return heir.put(heir.conn.client, pk, nil)
+	}
 	defer o.mu.Unlock()
 	if receipt != nil && (o.ended || o.closed) {
 		return false
+	}
+	if o.handing && receipt == nil && pk.FixedHeader.Qos > 0 {
+		return o.keep(pk, cl.State.Inflight.Len())
 	}
 	if o.ended || o.closed && pk.FixedHeader.Qos == 0 {
 		return true // there is no subscriber, or it is away and the message is not kept
@@ -174,6 +187,19 @@ func (o *outbox) put(cl *mochi.Client, pk packets.Packet, receipt *layout.Receip
 	if !o.closed {
 		o.push(outgoing{pk, receipt})
 	}
+	return true
+}
+
+// keep keeps a message for the connection that is taking over the session with so many messages in
+// flight. It reports false if there is no room. The caller holds mu.
+func (o *outbox) keep(pk packets.Packet, inFlight int) bool {
+	b := o.conn.broker
+	if inFlight+len(o.moving) >= forwardQueue || !o.charge(2*sizeOf(&pk)) {
+		atomic.AddInt64(&b.server.Info.InflightDropped, 1)
+		return false
+	}
+	pk.FixedHeader.Remaining = int(b.published.Add(1)) // the order of publication, see OnQosPublish
+	o.moving = append(o.moving, pk)
 	return true
 }
 
@@ -400,6 +426,46 @@ func (o *outbox) end() {
 	}
 }
 
+// handOver begins to keep messages for the connection that takes over the session.
+func (o *outbox) handOver() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.handing = !o.ended
+}
+
+// handTo ends that: it returns the messages that were kept, and sends later ones to the heir.
+func (o *outbox) handTo(heir *outbox) (moving []packets.Packet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moving = o.moving
+	for i := range moving {
+		o.discharge(2 * sizeOf(&moving[i]))
+	}
+	o.moving = nil
+	if o.handing {
+		o.handing, o.heir = false, heir
+	}
+	return moving
+}
+
+// adopt takes messages that were published for the session while this connection took it over,
+// beyond any limit as inherit does. It is called before mochi sends the messages in flight again, these
+// included.
+func (o *outbox) adopt(cl *mochi.Client, list []packets.Packet) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, pk := range list {
+		n := 2 * sizeOf(&pk)
+		pk.PacketID = o.nextID(cl)
+		o.charged[pk.PacketID] = n
+		o.bytes += n
+		o.conn.broker.queued.used.Add(n)
+		if fresh := cl.State.Inflight.Set(pk); fresh {
+			atomic.AddInt64(&o.conn.broker.server.Info.Inflight, 1)
+		}
+	}
+}
+
 // stamp sets the times of a message's publication and expiry.
 func stamp(pk *packets.Packet) {
 	pk.Created = time.Now().Unix()
@@ -433,17 +499,39 @@ func (b *Broker) forward(pk *packets.Packet) {
 		b.prolong(&kept)
 		b.retain(kept, time.Now().UnixMilli())
 	}
-	subscribers := b.server.Topics.Subscribers(message.TopicName)
-	b.leaveOut(subscribers, message.TopicName)
-	b.leaveDevices(subscribers, message.TopicName)
-	if len(subscribers.Shared) > 0 {
-		subscribers.SelectShared()
-		subscribers.MergeSharedSelected()
+	b.deliver(message, b.recipients(message.TopicName))
+}
+
+// recipients are the subscribers of a topic at one moment.
+type recipients struct {
+	*mochi.Subscribers
+	begun int64 // how many connections had begun
+}
+
+func (b *Broker) recipients(topic string) recipients {
+	r := recipients{begun: b.begun.Load()}
+	r.Subscribers = b.server.Topics.Subscribers(topic)
+	b.leaveOut(r.Subscribers, topic)
+	b.leaveDevices(r.Subscribers, topic)
+	if len(r.Shared) > 0 {
+		r.SelectShared()
+		r.MergeSharedSelected()
 	}
-	for id, sub := range subscribers.Subscriptions {
-		if cl, ok := b.server.Clients.Get(id); ok && (!sub.NoLocal || message.Origin != cl.ID) {
-			b.send(cl, &sub, message)
+	return r
+}
+
+// deliver sends a message to the recipients, except for those that have meanwhile begun a new
+// session, which has not the subscription.
+func (b *Broker) deliver(message packets.Packet, to recipients) {
+	for id, sub := range to.Subscriptions {
+		cl, ok := b.server.Clients.Get(id)
+		if !ok || sub.NoLocal && message.Origin == cl.ID {
+			continue
 		}
+		if c, ok := cl.Net.Conn.(*conn); ok && c.number > to.begun && cl.Properties.Clean {
+			continue
+		}
+		b.send(cl, &sub, message)
 	}
 }
 

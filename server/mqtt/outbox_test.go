@@ -126,6 +126,61 @@ func TestASubscriberThatDoesNotReadIsBoundedInBytes(t *testing.T) {
 	}
 }
 
+// A message may be on its way to its subscribers when one of them begins a new session.
+func TestANewSessionGetsNothingOfTheOneBefore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		for _, again := range []struct {
+			flags []byte
+			bytes int64
+		}{{nil, 0}, {keepSession, 2 * (packetOverhead + int64(len("e/a/telemetry")) + 1)}} {
+			c, _ := p.dialWith(t, "reader", 5, 0, keepSession)
+			c.write(0x82, []byte{0, 1, 0, 0, 3, 'e', '/', '#', 1})
+			c.read()
+			to := b.recipients("e/a/telemetry")
+			_ = c.nc.Close()
+			clean := byte(2)
+			if again.flags != nil {
+				clean = 0
+			}
+			p.dialWith(t, "reader", 5, clean, again.flags)
+			synctest.Wait()
+			b.deliver(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: "e/a/telemetry", Payload: []byte("1")}, to)
+			same(t, "bytes that wait for the reader", b.Stats().Queued, again.bytes)
+		}
+	})
+}
+
+// mochi copies what is in flight to a session for the connection that takes it over, and then makes
+// that the one that messages go to. What is published in between, and what was on its way to the
+// connection before, is not lost.
+func TestASessionThatIsTakenOverLosesNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+		p.subscriber(t, 5, 0, 1, keepSession)
+		b.publish("e/a/telemetry", []byte("0"), 1)
+		synctest.Wait()
+		cl, _ := b.server.Clients.Get("reader")
+		before := &cl.Net.Conn.(*conn).outbox
+		to := b.recipients("e/a/telemetry")
+		before.handOver()
+		b.publish("e/a/telemetry", []byte("1"), 1)
+		next := p.subscriber(t, 5, 0, 1, keepSession)
+		for id, sub := range to.Subscriptions {
+			if id == "reader" && !before.put(cl, as(&sub, packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 1}, TopicName: "e/a/telemetry", Payload: []byte("2")}, false), nil) {
+				t.Error("the message is lost")
+			}
+		}
+		got := next.next(t, packets.Publish, 3)
+		same(t, "messages", numbers(got), "[0 1 2]")
+		for i := range got {
+			next.ack(packets.Puback, got[i].PacketID)
+		}
+		synctest.Wait()
+		same(t, "bytes that wait", b.Stats().Queued, 0)
+	})
+}
+
 func TestTheNumberOfSessionsIsBounded(t *testing.T) {
 	t.Parallel()
 	inBubbleWith(t, Limits{Sessions: 3}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {

@@ -95,6 +95,7 @@ func (b *Broker) abandoned(c *conn) {
 	if cl == nil || c.disconnected {
 		return
 	}
+	c.takeOver()       // if it ended before CONNACK was written
 	if c.will != nil { // the session never began
 		b.queued.give(c.will.size)
 		c.will = nil
