@@ -218,6 +218,7 @@ func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
 					k.Settle()
 					broken.Tell(k.Context(), 1)
 					waiter.Tell(k.Context(), 1)
+					time.Sleep(time.Second) // until a worker is added beside the one that waits for ends
 					k.Settle()
 					close(ends)
 					k.Settle()
@@ -226,6 +227,7 @@ func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
 						t.Errorf("the wait ended with %v", waited)
 					}
 					time.Sleep(2 * time.Second)
+					k.Settle()
 					if again != nil {
 						t.Errorf("a wait of the next incarnation ended with %v", again)
 					}
