@@ -256,6 +256,9 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		r, ok := k.read(e)
 		switch {
 		case !ok || e.Revision < k.rev:
+		case !k.joined && k.m.links != nil && r.System == k.own.System && r.State == stateDead:
+			// It had joined without knowing, and the others have given up the sessions with this system for good.
+			k.end(ctx, ErrDeclaredDead)
 		case !k.joined && r.State == stateDead: // a former one, maybe of the same system: its place is free
 			k.own.Join, k.rev = r.Join+1, e.Revision
 			k.renew(ctx)

@@ -256,6 +256,31 @@ func TestASystemThatIsConnectedJoinsOnce(t *testing.T) {
 	}
 }
 
+// TestAConnectedMemberThatJoinedUnawaresAndIsDeadEnds has the first put of its record arrive, and its answer not. When it
+// can ask it was declared dead: the others do not speak to its system any more, so it must not join again.
+func TestAConnectedMemberThatJoinedUnawaresAndIsDeadEnds(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		n := newWitnessed(k, nil)
+		w := &wire{Engine: n.engine}
+		w.cut.Store(true)
+		sys := actor.NewSystem("late")
+		k.T().Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+		cfg := cluster.Config{Engine: w}
+		cfg.SetLinks(brokenLinks{})
+		late, err := cluster.Join(sys, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Settle()
+		n.put("late", cluster.Record{Join: 1, System: sys.Incarnation(), State: cluster.StateDead})
+		w.cut.Store(false)
+		k.Advance(10 * time.Second)
+		if err := late.Err(); !errors.Is(err, cluster.ErrDeclaredDead) || late.Valid() {
+			t.Errorf("it has ended with %v, and its lease is valid: %v", err, late.Valid())
+		}
+	})
+}
+
 // forgetful is an engine that can lose what it has.
 type forgetful struct{ atomic.Pointer[memory.Engine] }
 
