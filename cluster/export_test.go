@@ -91,3 +91,8 @@ var Mistakes = map[string]func(r *rules){
 func (n *Node) Refuses(ctx context.Context, r Record, name string) bool {
 	return n.links.Refuses(ctx, r, name)
 }
+
+// UpgradeThen is Upgrade without waiting, with the maps of an engine that does not block.
+func (n *Node) UpgradeThen(engine Engine, then func(Upgrade, error)) {
+	n.keeper.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { then(k.outlook().upgrade(context.Background(), engine)) })
+}

@@ -409,13 +409,13 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 		if !alone && g.m != nil && g.m.version < k.must[name] {
 			return
 		}
-		if !alone && g.owns(k.id()) && g.canGive(c, k.id()) {
+		if _, movable := g.owned(k.id()); !alone && movable > 0 {
 			if k.joined && !k.m.Valid() { // the others take them when they see that as well
 				k.end(ctx, errNotGiven)
 			}
 			return
 		}
-		if g.busy() || g.retires && g.has() {
+		if g.busy() || g.has() {
 			return
 		}
 	}
@@ -450,7 +450,8 @@ func (k *keeper) departed(ctx *actor.Context[step]) bool {
 		k.departing = true
 		self, retired := ctx.Self(), make(map[string]bool)
 		for name, g := range k.groups {
-			retired[name] = g.retires
+			all, movable := g.owned(k.id())
+			retired[name] = all > 0 && movable == 0
 		}
 		k.m.tell(func(rctx *actor.Context[any], r *router) {
 			r.depart(rctx, retired, func(error) {

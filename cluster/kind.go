@@ -30,14 +30,15 @@ type Kind[M any] struct {
 type KindOption func(*kindConfig)
 
 type kindConfig struct {
-	idle   time.Duration
-	hot    int
-	park   int
-	shards int
-	away   bool
-	claims []func(context.Context, Shard) error
-	super  []actor.SpawnOption
-	spawn  []actor.SpawnOption
+	idle     time.Duration
+	hot      int
+	park     int
+	shards   int
+	away     bool
+	versions Versions
+	claims   []func(context.Context, Shard) error
+	super    []actor.SpawnOption
+	spawn    []actor.SpawnOption
 
 	numbered bool // the keys are the numbers of the shards, and always active
 }

@@ -28,6 +28,7 @@ func (id identity) String() string { return fmt.Sprintf("%s~%d", id.name, id.gen
 type slot struct {
 	owner, next identity // who has it, and who is to have it
 	epoch       uint64   // the version of the map at the last change of owner; 0 while that is prepared
+	version     int      // the greatest that an owner has written, see [Versions]; 0 if nobody has had it
 }
 
 // shardMap says who owns the shards of a group. Its version counts up, and is at least the milliseconds of
@@ -53,7 +54,7 @@ func (m *shardMap) seal() {
 }
 
 // own gives a shard to another member.
-func (s *slot) own(by identity) { *s = slot{owner: by} }
+func (s *slot) own(by identity) { *s = slot{owner: by, version: s.version} }
 
 // mapJSON is a map as the engine keeps it. Members are numbered from 1, and an epoch is counted back from
 // the version: a thousand shards are some kilobytes.
@@ -61,7 +62,8 @@ type mapJSON struct {
 	Version uint64      `json:"version"`
 	Members []string    `json:"members"`
 	Joins   []uint64    `json:"joins"`
-	Shards  [][3]uint64 `json:"shards"` // owner, next, age
+	Shards  [][3]uint64 `json:"shards"`            // owner, next, age
+	Written []int       `json:"written,omitempty"` // by shard: the version that was written; none for 1 or none
 }
 
 func (m *shardMap) encode() []byte {
@@ -79,6 +81,11 @@ func (m *shardMap) encode() []byte {
 	for _, s := range m.slots {
 		j.Shards = append(j.Shards, [3]uint64{number(s.owner), number(s.next), m.version - s.epoch})
 	}
+	if slices.ContainsFunc(m.slots, func(s slot) bool { return s.version > 1 }) {
+		for _, s := range m.slots {
+			j.Written = append(j.Written, s.version)
+		}
+	}
 	data, err := json.Marshal(j)
 	if err != nil {
 		panic(fmt.Sprintf("cluster: encode a map: %v", err)) // numbers and texts
@@ -94,6 +101,9 @@ func decodeMap(data []byte, n int) (*shardMap, error) {
 	}
 	if len(j.Shards) != n || len(j.Joins) != len(j.Members) {
 		return nil, fmt.Errorf("a map has %d shards, %d members and %d joins: want %d shards and a join for each member", len(j.Shards), len(j.Members), len(j.Joins), n)
+	}
+	if len(j.Written) > 0 && len(j.Written) != n {
+		return nil, fmt.Errorf("a map has %d versions that were written: want none or %d", len(j.Written), n)
 	}
 	m := &shardMap{version: j.Version, slots: make([]slot, n)}
 	member := func(number uint64) (id identity, ok bool) {
@@ -111,7 +121,12 @@ func decodeMap(data []byte, n int) (*shardMap, error) {
 		if !ok || !ok2 || s[2] > j.Version {
 			return nil, fmt.Errorf("shard %d is %v: want the numbers of two of %d members, and an age of at most %d", i, s, len(j.Members), j.Version)
 		}
-		m.slots[i] = slot{owner, next, j.Version - s[2]}
+		m.slots[i] = slot{owner: owner, next: next, epoch: j.Version - s[2]}
+		if len(j.Written) > 0 {
+			m.slots[i].version = j.Written[i]
+		} else if owner != (identity{}) {
+			m.slots[i].version = 1
+		}
 	}
 	return m, nil
 }
@@ -138,6 +153,8 @@ type record struct {
 	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
 	Groups []string    `json:"groups,omitempty"` // of which it takes shards
 	Copies []copyOf    `json:"copies,omitempty"` // what is everywhere, see [Everywhere]
+
+	Versions map[string]Versions `json:"versions,omitempty"` // by group, none for the default
 }
 
 // copyOf is an actor of a member that the others have as well.
@@ -189,6 +206,12 @@ func (c census) gone(id identity) bool {
 	return ok && (r.Join > id.gen || r.Join == id.gen && r.State == stateDead)
 }
 
+// knows reports whether the record of a member is known, or a later one of its name.
+func (c census) knows(id identity) bool {
+	r, ok := c[id.name]
+	return ok && r.Join >= id.gen
+}
+
 func (c census) is(id identity, state memberState) bool {
 	r, ok := c[id.name]
 	return ok && r.Join == id.gen && r.State == state
@@ -197,12 +220,14 @@ func (c census) is(id identity, state memberState) bool {
 // plan changes m as the coordinator wants it: shards of members that are gone, and of nobody, get an owner;
 // those of members that leave are to move, and, where balance says so, those of who has more than others.
 // It reports whether there was anything to do. An owner that is not gone gives its shards away itself.
-// group is the one of m: only members that host it take shards.
+// group is the one of m: only members that host it take shards, and only those that may, see [census.able]. A shard
+// that nobody may take stays where it is.
 func (m *shardMap) plan(c census, group string, gone func(identity) bool, balance bool) (changed bool) {
 	members := c.taking(group)
 	if len(members) == 0 {
 		return false
 	}
+	m.wrote(c, group)
 	load, motion := make(map[identity]int), make(map[identity]int)
 	for i := range m.slots {
 		s := &m.slots[i]
@@ -219,8 +244,17 @@ func (m *shardMap) plan(c census, group string, gone func(identity) bool, balanc
 			load[s.owner]++
 		}
 	}
-	least := func() identity {
-		return slices.MinFunc(members, func(a, b identity) int { return cmp.Compare(load[a], load[b]) })
+	able := make(map[int][]identity) // by version
+	least := func(s *slot) (to identity, ok bool) {
+		may, known := able[s.version]
+		if !known {
+			may = c.able(members, group, s.version)
+			able[s.version] = may
+		}
+		if len(may) == 0 {
+			return to, false
+		}
+		return slices.MinFunc(may, func(a, b identity) int { return cmp.Compare(load[a], load[b]) }), true
 	}
 	move := func(s *slot, to identity) {
 		load[s.owner]--
@@ -229,22 +263,39 @@ func (m *shardMap) plan(c census, group string, gone func(identity) bool, balanc
 		s.next, changed = to, true
 	}
 	for i := range m.slots {
-		switch s := &m.slots[i]; {
+		s := &m.slots[i]
+		to, ok := least(s)
+		switch {
+		case !ok:
 		case s.owner == identity{}:
-			s.own(least())
+			s.own(to)
 			load[s.owner]++
 			changed = true
 		case s.next == identity{} && c.is(s.owner, stateLeaving) && motion[s.owner] < motionMost:
-			move(s, least())
+			move(s, to)
 		}
 	}
+	m.wrote(c, group)
 	if !balance {
 		return changed
 	}
+	waits := make(map[int]int) // by version: those that have yet to move from members that leave
+	for _, s := range m.slots {
+		if s.next == (identity{}) && !c.is(s.owner, stateUp) {
+			waits[s.version]++
+		}
+	}
+	share := func(version int) int {
+		sum := waits[version]
+		for _, id := range able[version] {
+			sum += load[id]
+		}
+		return sum / len(able[version])
+	}
 	for i := range m.slots {
 		s := &m.slots[i]
-		to := least()
-		if s.next == (identity{}) && load[s.owner] > load[to]+1 && c.is(s.owner, stateUp) && motion[s.owner] < motionMost && load[s.owner] > len(m.slots)/len(members) {
+		to, ok := least(s)
+		if ok && s.next == (identity{}) && load[s.owner] > load[to]+1 && c.is(s.owner, stateUp) && motion[s.owner] < motionMost && load[s.owner] > share(s.version) {
 			move(s, to)
 		}
 	}

@@ -11,6 +11,7 @@ func TestAMapIsReadAsItWasWritten(t *testing.T) {
 	m := newShardMap(1024, 1_700_000_000_000)
 	for i := range m.slots {
 		m.slots[i].own(identity{fmt.Sprint("member-", i%5), uint64(i%2 + 1)})
+		m.slots[i].version = 1
 		if i%7 == 0 {
 			m.slots[i].next = identity{"other", 1}
 		}
@@ -116,4 +117,61 @@ func TestThePlanMovesAsLittleAsItNeeds(t *testing.T) {
 	expect(true, false, map[string]int{"a": 30})
 	c["a"] = record{Join: 2, State: stateUp, Since: 5, Groups: []string{"g"}} // a later one of that name
 	expect(true, true, map[string]int{"a": 15, "d": 15})
+}
+
+// TestUpgradePlan has members that write and read different versions.
+func TestUpgradePlan(t *testing.T) {
+	up := func(since int64, v Versions) record {
+		return record{Join: 1, State: stateUp, Since: since, Groups: []string{"g"}, Versions: map[string]Versions{"g": v}}
+	}
+	one, two := Versions{}, Versions{Writes: 2, Oldest: 1}
+	c := census{"a": up(1, one), "b": up(2, two)}
+	m := newShardMap(4, 1)
+	expect := func(what string, counted map[string]int) {
+		t.Helper()
+		m.plan(c, "g", c.gone, true)
+		m.seal()
+		again, err := decodeMap(m.encode(), len(m.slots))
+		if err != nil || !reflect.DeepEqual(again, m) {
+			t.Fatalf("%s: it is read as another one: %v", what, err)
+		}
+		if got := counts(m); !reflect.DeepEqual(got, counted) {
+			t.Errorf("%s: the shards are %v, want %v", what, got, counted)
+		}
+	}
+	arrive := func() {
+		for i := range m.slots {
+			if s := &m.slots[i]; s.next != (identity{}) {
+				s.own(s.next)
+			}
+		}
+		m.wrote(c, "g")
+	}
+	state := func(name string, s memberState) {
+		r := c[name]
+		r.State = s
+		c[name] = r
+	}
+	expect("nobody has had them", map[string]int{"a": 2, "b": 2})
+	c["c"] = up(3, one)
+	state("b", stateLeaving)
+	expect("b leaves, and the others cannot read what it writes", map[string]int{"a": 1, "b": 2, "to c": 1})
+	arrive()
+	c["d"] = up(4, Versions{Writes: 1, Newest: 2})
+	expect("d can, and writes less", map[string]int{"a": 1, "c": 1, "to d": 2})
+	c["e"] = up(5, two)
+	state("d", stateDead)
+	expect("e writes as much", map[string]int{"a": 1, "c": 1, "to e": 2})
+	arrive()
+	state("b", stateDead)
+	state("e", stateDead)
+	expect("nobody can read it", map[string]int{"": 2, "a": 1, "c": 1})
+	c["d"] = up(6, Versions{Writes: 1, Newest: 2})
+	expect("d is back", map[string]int{"a": 1, "c": 1, "d": 2})
+	arrive()
+	state("d", stateDead)
+	c["e"] = up(7, Versions{Writes: 3, Oldest: 2})
+	expect("e reads what was written, though not what a and c do", map[string]int{"a": 1, "c": 1, "e": 2})
+	state("a", stateDead)
+	expect("and c takes those of a", map[string]int{"c": 2, "e": 2})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -48,18 +49,23 @@ type Shards struct {
 	name  string
 	held  []atomic.Uint64 // the epochs with which they are held, 0 for those that are not
 	known atomic.Pointer[shardMap]
+
+	versions Versions // of the holder; does not change
 }
 
 // Host makes a member take its share of the n shards of a group. All members that host the group
-// must use the same n. It does not wait.
+// must use the same n. A holder that is [Versioned] says which of its shards it can take. It does not wait.
 //
 // It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
-// has a '/', if n is more than 16 384, if the member hosts it already, or has ended.
+// has a '/', if n is more than 16 384, if the [Versions] of the holder cannot be, if the member hosts it already, or has ended.
 func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 	required(n > 0, "Host: the number of shards must be positive, not %d", n)
 	required(holder != nil, "Host: the holder is nil")
 	if group == "" || strings.Contains(group, "/") {
 		return nil, fmt.Errorf("host a group of shards: the name %q must not be empty or have a '/'", group)
+	}
+	if v := versionsOf(holder); !v.valid() {
+		return nil, fmt.Errorf("host the group %q: its versions are %+v: Writes must be positive, and from Oldest to Newest", group, v)
 	}
 	if err := m.reserve(group, n); err != nil {
 		return nil, fmt.Errorf("host the group %q: %w", group, err)
@@ -69,7 +75,7 @@ func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 
 // host is Host for a group that is reserved. Without a holder the map is only known.
 func (m *Node) host(group string, n int, holder Holder) *Shards {
-	s := &Shards{m: m, name: group, held: make([]atomic.Uint64, n)}
+	s := &Shards{m: m, name: group, held: make([]atomic.Uint64, n), versions: versionsOf(holder)}
 	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.host(ctx, s, holder) })
 	return s
 }
@@ -134,7 +140,6 @@ type group struct {
 	holds  []hold
 	calls  int // of the holder, under way
 
-	retires bool          // the member leaves, and nobody could have what it has
 	asking  bool          // a map is being put or read
 	pausing time.Duration // the engine has failed: it is not called again before, unless the map changes
 	wanted  Revision      // the map's revision when there was something to change,
@@ -148,6 +153,8 @@ type hold struct {
 	cancel context.CancelFunc // of the Take or Give under way
 	lost   bool               // it is to be dropped when that has returned
 	dirty  bool               // it was taken, and has not been given since: something of it may still run
+
+	retires bool // the member leaves, and nobody else could take it
 
 	notBefore time.Duration // it is not taken again before
 }
@@ -173,6 +180,13 @@ func (k *keeper) host(ctx *actor.Context[step], s *Shards, holder Holder) {
 	g := &group{shards: s, holder: holder, holds: make([]hold, len(s.held))}
 	k.groups[s.name] = g
 	if holder != nil {
+		if s.versions != (Versions{}).withDefaults() {
+			k.own.Versions = maps.Clone(k.own.Versions)
+			if k.own.Versions == nil {
+				k.own.Versions = make(map[string]Versions)
+			}
+			k.own.Versions[s.name] = s.versions
+		}
 		k.own.Groups = append(k.own.Groups, s.name)
 		k.renew(ctx)
 	}
@@ -187,17 +201,21 @@ func (k *keeper) host(ctx *actor.Context[step], s *Shards, holder Holder) {
 	}
 }
 
-// owns reports whether the member has a shard, as far as it knows.
-func (g *group) owns(id identity) bool {
+// owned returns how many shards the member has, as far as it knows, and of how many of them somebody else
+// could take it.
+func (g *group) owned(id identity) (all, movable int) {
 	if g.m == nil {
-		return false
+		return 0, 0
 	}
 	for i := range g.m.slots {
 		if g.m.slots[i].owner == id {
-			return true
+			all++
+			if !g.holds[i].retires {
+				movable++
+			}
 		}
 	}
-	return false
+	return all, movable
 }
 
 // busy reports whether something is under way that must end first.
@@ -230,9 +248,22 @@ func (g *group) saw(k *keeper, e Entry) {
 	k.m.tell(func(ctx *actor.Context[any], r *router) { r.follow(ctx, g.shards.name, m) })
 }
 
-// canGive reports whether somebody else could have what the member has.
-func (g *group) canGive(c census, id identity) bool {
-	return slices.ContainsFunc(c.taking(g.shards.name), func(other identity) bool { return other != id })
+// canGive reports whether somebody else could have a shard of that version.
+func (g *group) canGive(c census, id identity, version int) bool {
+	others := slices.DeleteFunc(c.taking(g.shards.name), func(other identity) bool { return other == id })
+	return len(c.able(others, g.shards.name, version)) > 0
+}
+
+// retire notes of which shards nobody else could take one of the member, which leaves.
+func (g *group) retire(c census, id identity) {
+	can := make(map[int]bool) // by version
+	for i := range g.m.slots {
+		v := max(g.m.slots[i].version, c[id.name].versions(g.shards.name).Writes)
+		if _, ok := can[v]; !ok {
+			can[v] = g.canGive(c, id, v)
+		}
+		g.holds[i].retires = !can[v]
+	}
 }
 
 // ask reads the map.
@@ -265,8 +296,10 @@ func (g *group) act(ctx *actor.Context[step], k *keeper) {
 		}
 	}
 	valid := k.m.Valid()
-	g.retires = k.leaving && !g.canGive(k.census(), k.id())
 	if g.m != nil {
+		if k.leaving {
+			g.retire(k.census(), k.id())
+		}
 		for i := range g.holds {
 			g.follow(ctx, k, i, valid)
 		}
@@ -284,9 +317,9 @@ func (g *group) follow(ctx *actor.Context[step], k *keeper, i int, valid bool) {
 	case h.state != holdsNot && (!mine || h.epoch != s.epoch):
 		g.drop(i)
 	case !mine || g.calls >= callsMost || k.now() < h.notBefore:
-	case h.state == has && (moves || g.retires):
+	case h.state == has && (moves || h.retires):
 		g.give(ctx, k, i)
-	case g.retires && !moves:
+	case h.retires && !moves:
 	case (h.state == holdsNot || h.state == gave) && !moves, h.state == holdsNot && h.dirty:
 		g.take(ctx, k, i, s.epoch)
 	}
@@ -403,10 +436,10 @@ func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	if g.m != nil {
 		before, next = g.m, g.m.clone()
 	}
-	changed := false
+	changed, c := false, k.census()
 	for i := range next.slots {
 		s, h := &next.slots[i], &g.holds[i]
-		if s.owner == k.id() && s.next != (identity{}) && (h.state == gave || h.state == holdsNot && !h.dirty) {
+		if s.owner == k.id() && s.next != (identity{}) && c.knows(s.next) && (h.state == gave || h.state == holdsNot && !h.dirty) {
 			s.own(s.next)
 			changed = true
 		}
@@ -417,6 +450,7 @@ func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	if !changed {
 		return
 	}
+	next.wrote(c, g.shards.name)
 	k.m.cfg.rules.epochs(before, next)
 	g.asking = true
 	value := next.encode()

@@ -588,6 +588,9 @@ func refuseParcels[M any](mail []parcel[M], why actor.Reason) {
 // holder is a kind as the [Holder] of its shards.
 type holder[M any] struct{ t *table[M] }
 
+// Versions implements Versioned.
+func (h holder[M]) Versions() Versions { return h.t.cfg.versions }
+
 // Take implements Holder.
 func (h holder[M]) Take(ctx context.Context, s Shard) error {
 	claim := func() error {
