@@ -166,13 +166,15 @@ func (c *core) inquireLocked(i inquiry) bool {
 
 // inquire is that of core, with the request in whose handler the caller asks, which it returns.
 func (ctx *Context[M]) inquire(i inquiry) (asked pendingAsk, ok bool) {
-	ctx.core.mu.Lock()
-	defer ctx.core.mu.Unlock()
+	c := ctx.cell()
+	c.core.mu.Lock()
 	asked = ctx.askLocked()
-	if !ctx.core.taken { // otherwise others may answer it
+	if !c.core.taken { // otherwise others may answer it
 		i.asked = asked
 	}
-	return asked, ctx.cell().core.inquireLocked(i)
+	ok = c.core.inquireLocked(i)
+	c.core.mu.Unlock()
+	return asked, ok
 }
 
 func (c *core) inquired() {
@@ -229,6 +231,18 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 		return inquiry{}, nil
 	}
 	return i, nil
+}
+
+// waitsForNobody reports whether no handler of c waits, as is usual where somebody is about to wait for c.
+func (c *core) waitsForNobody() bool {
+	if c == nil {
+		return true
+	}
+	c.mu.Lock()
+	ext := c.ext
+	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.first == nil && ext.reentry == nil
+	c.mu.Unlock()
+	return free
 }
 
 // isWaitFor reports whether the handler waits with that call, or for the future outcome of that ask.
@@ -290,6 +304,9 @@ func describe[M any](err error, to Ref[M], req any) error {
 // deadlock returns an error that names the cycle if target, for which c waits with that call,
 // waits directly or through others for the call to end.
 func (c *core) deadlock(target *core, call interrupter) error {
+	if target.waitsForNobody() {
+		return nil
+	}
 	// Twice: one look may put together waits that were not at the same time.
 	first, second := search{call: call}, search{call: call, names: true}
 	if first.leads(target, call) && second.leads(target, call) {

@@ -221,7 +221,16 @@ func (ctx *Context[M]) askLocked() pendingAsk {
 // caller returns the actor whose handler runs with ctx and its worker, nil and nil
 // for a context from outside. A context that was derived of a handler's may be on any
 // goroutine: for that the worker is nil.
-func caller(ctx context.Context) (*core, *worker) { return originOf(ctx).caller() }
+func caller(ctx context.Context) (*core, *worker) {
+	if t, ok := ctx.(turn); ok {
+		return t.running()
+	}
+	if t, ok := ctx.Value(turnKey{}).(turn); ok {
+		c, _ := t.running()
+		return c, nil
+	}
+	return nil, nil
+}
 
 // origin is the handler whose context another one is or was made of. To find out is a call, so it is
 // passed on where it is needed again.

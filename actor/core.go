@@ -344,13 +344,14 @@ func (c *core) sibling(slot uint32) *core {
 	return c.sys().actors.at(slot).actor.Load()
 }
 
-func (c *core) lastChild() *core {
+// lastChild returns the child that was started last, and c.ext, nil when there are none.
+func (c *core) lastChild() (child *core, ext *extension) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ext == nil {
-		return nil
+	if ext = c.ext; ext != nil {
+		child = ext.lastChild
 	}
-	return c.ext.lastChild
+	c.mu.Unlock()
+	return child, ext
 }
 
 // fullPath returns the printed path, which for an actor without a name is made of

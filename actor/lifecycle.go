@@ -244,8 +244,8 @@ func (c *cell[M]) tryStart() (err error) {
 	returned := false
 	defer func() {
 		failure := recover()
-		c.core.leaveUser()
 		if !returned {
+			c.core.leaveUser()
 			err = recovered(failure)
 		}
 		if err != nil { // an incarnation that never was has nothing to terminate
@@ -271,6 +271,7 @@ func (c *cell[M]) tryStart() (err error) {
 		c.core.mu.Unlock()
 		c.core.enterUser()
 		err = in.Init(c.context())
+		c.core.leaveUser()
 	}
 	returned = true
 	return err
@@ -295,7 +296,7 @@ func (c *core) beginRestart(after time.Duration) {
 	ext.backoffFor, ext.ended = after, false
 	c.setPhase(restarting)
 	if c.traits.keeps() {
-		c.childless()
+		c.childless(ext)
 		return
 	}
 	c.stopChildren(stopNow)
@@ -303,9 +304,11 @@ func (c *core) beginRestart(after time.Duration) {
 
 // beginStop closes the mailbox, stops the children and then the actor itself.
 func (c *core) beginStop(mode stopMode, reason Reason, why error) {
-	ext := c.peekExt()
+	passing := c.isVirtual() && !c.parent.isStopping() // with the parent there is no next activation
+	c.mu.Lock()
+	ext := c.ext
 	if ext == nil && (mode != stopNow || reason != Stopped || why != nil) {
-		ext = c.needExt()
+		ext = c.needExtLocked()
 	}
 	if !c.isFenced() && c.halting { // the handler left behind may set it yet
 		c.halting = false
@@ -313,17 +316,17 @@ func (c *core) beginStop(mode stopMode, reason Reason, why error) {
 		mode = max(mode, drained)
 	}
 	if c.phase >= stopping {
+		c.mu.Unlock()
 		if c.phase == stopping && mode == stopKill && ext.end != stopKill { // impatience: the slow way becomes the short one
 			ext.end, ext.endReason, ext.stopChild = stopKill, Killed, nil
 			c.stopChildren(stopKill)
 		}
 		return
 	}
-	if reason == Stopped && c.isVirtual() && !c.parent.isStopping() { // with the parent there is no next activation
+	if reason == Stopped && passing {
 		reason = Passivated
 	}
-	c.mu.Lock()
-	if ext = c.ext; ext != nil {
+	if ext != nil {
 		if ext.killed && mode != stopKill { // the signal waits already
 			mode, reason = stopKill, Killed
 		}
@@ -377,18 +380,18 @@ func (c *cell[M]) takeRest() (giveAway func(Reason)) {
 // stopChildren tells the youngest child to stop and, when there is none any more,
 // goes on with what the actor was about to do. REQUIRES: the turn owns c.
 func (c *core) stopChildren(mode stopMode) {
-	child := c.lastChild()
+	child, ext := c.lastChild()
 	if child == nil {
-		if ext := c.peekExt(); ext != nil {
+		if ext != nil {
 			ext.stopChild = nil
 		}
-		c.childless()
+		c.childless(ext)
 		return
 	}
-	if child == c.ext.stopChild {
+	if child == ext.stopChild {
 		return
 	}
-	c.ext.stopChild = child
+	ext.stopChild = child
 	child.stop(mode)
 }
 
@@ -410,10 +413,10 @@ func (c *core) childEnded(child *core) {
 	}
 }
 
-// childless is reached when the last child has ended.
-func (c *core) childless() {
+// childless is reached when the last child has ended. ext is c's, if it has one.
+func (c *core) childless(ext *extension) {
 	if c.phase == stopping {
-		if mode, _, _ := c.peekExt().ends(); mode == stopKill {
+		if mode, _, _ := ext.ends(); mode == stopKill {
 			c.impl().endIncarnation() // it has not terminated
 			c.close()
 		} else {
@@ -421,10 +424,10 @@ func (c *core) childless() {
 		}
 		return
 	}
-	if c.ext.ended {
+	if ext.ended {
 		return // the old incarnation has ended already
 	}
-	c.ext.ended = true
+	ext.ended = true
 	c.impl().terminate()
 }
 

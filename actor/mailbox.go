@@ -502,8 +502,7 @@ func (c *cell[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 // the verdict is not verdictTaken the envelope is still the caller's.
 func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	if c.core.kind.queue != nil {
-		v, _ := c.core.kind.queue.(queue[M]).post(c, *e, w, hasty)
-		return v
+		return c.postOrdered(e, w)
 	}
 	if c.core.flags.Load()&ended != 0 { // which also brings the cell's second cache line, while lock waits for the first
 		return verdictGone
@@ -535,6 +534,12 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 		runtime.Gosched()
 	}
 	return verdictTaken
+}
+
+// postOrdered is post for a mailbox that is not plain.
+func (c *cell[M]) postOrdered(e *envelope[M], w *worker) verdict {
+	v, _ := c.core.kind.queue.(queue[M]).post(c, *e, w, hasty)
+	return v
 }
 
 // accept implements impl, for a message from another system.

@@ -36,11 +36,20 @@ type Terminator[M any] interface {
 // Spawner is what can have children: a [*System], whose children are at the root, or the [*Context]
 // of an actor, in that actor's own callbacks.
 type Spawner interface {
-	spawner() (*core, *worker)
+	spawner() (parent *core, w *worker, as *birth)
 }
 
-func (s *System) spawner() (*core, *worker)       { return s.root, nil }
-func (ctx *Context[M]) spawner() (*core, *worker) { return ctx.running() }
+// birth is what a Spawner says of whom it spawns: its name, and an option that it adds.
+type birth struct {
+	name string
+	opt  SpawnOption
+}
+
+func (s *System) spawner() (*core, *worker, *birth) { return s.root, nil, nil }
+
+func (ctx *Context[M]) spawner() (*core, *worker, *birth) {
+	return &ctx.core, ctx.core.worker.Load(), nil
+}
 
 // SpawnOption refines how an actor is spawned.
 type SpawnOption interface{ applySpawn(*spawnConfig) }
@@ -161,19 +170,17 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 // mayAdopt returns who becomes the parent, its worker, and the name and the options of the child, or
 // why there may be none.
 func mayAdopt(parent Spawner, name string, opts []SpawnOption, messages reflect.Type) (*core, *worker, string, []SpawnOption, error) {
-	p, w := parent.spawner()
+	p, w, as := parent.spawner()
 	if p.isGated() {
 		if ctx, ok := parent.(context.Context); ok {
 			if err := p.settleGate(ctx); err != nil {
 				return nil, nil, "", nil, fmt.Errorf("spawn %q under %s: %w", name, p.fullPath(), err)
 			}
-			p, w = parent.spawner() // it may have waited
+			p, w, as = parent.spawner() // it may have waited
 		}
 	}
-	if a, ok := parent.(interface{ activation() (string, SpawnOption) }); ok {
-		var as SpawnOption
-		name, as = a.activation()
-		opts = append(slices.Clip(opts), as)
+	if as != nil {
+		name, opts = as.name, append(slices.Clip(opts), as.opt)
 	}
 	if sys := p.sys(); len(sys.beforeSpawn) > 0 {
 		if err := sys.mayStart(p, name, messages.String()); err != nil {

@@ -287,85 +287,109 @@ func (c *cell[M]) account(s *mailbox[M], w *worker) {
 // serve handles messages of the batch until it is through, the budget or the time
 // is used up, a signal has come, or the actor has failed or wants to stop. For the last two
 // it reports false.
+//
+// What it does itself is all that a plain message costs most often; what others need is called.
 func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	short := c.core.kind.around == nil && t.timing == nil
 	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
-	var valid func() bool
-	if c.core.isVirtual() {
-		valid = c.activation().Valid
-	}
-	for t.messages > 0 && s.left() && !c.core.hasSignals() {
-		if valid != nil && !valid() {
-			c.core.stop(stopNow) // a signal, with which the message is left
-			break
-		}
+	for t.messages > 0 && s.left() && (c.core.flags.Load()&(signaled|virtual) == 0 || c.mayServe()) {
 		e := s.peek()
 		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
-		var ask pendingAsk
-		if !plain {
-			if !s.leave() { // what is done for it is not for the window between two plain messages
-				c.core.exit()
-			}
-			ask, _ = e.with.(pendingAsk)
-		}
 		var err error
 		through := false
-		if short && (plain || ask != nil) && s.inc == nil {
-			// What handle comes to for most messages.
-			if ask != nil {
-				c.beginAsk(s, ask)
-			}
+		if plain && short && s.inc == nil {
 			if !s.enter(e) {
 				c.core.exit()
 			}
 			err = a.Receive(c.context(), e.msg)
-			through = err == nil && s.inc == nil && s.resumed == nil && !c.core.halting && (plain || c.answered(s, ask))
+			through = err == nil && s.inc == nil && s.resumed == nil && !c.core.halting
 			if !through {
 				c.returned(s)
 			}
 		} else {
-			s.next()
-			if t.timing == nil {
-				_, err = c.handle(s, plain)
-			} else {
-				err = c.handleTimed(s, plain, t.timing)
-			}
+			err, through = c.serveOther(s, t, a, short)
 		}
-		resumed := s.resumed != nil
-		if resumed {
-			c.endResumed(s)
-		}
-		w := c.core.worker.Load() // the handler may have waited
-		if w != nil && w.due.Load() || t.used == t.next {
-			if !s.leave() { // the worker may be that of the next turn
-				c.core.exit()
-			}
-			w = c.core.worker.Load()
-			t.look(w, c.core.weight)
+		if w := c.core.worker.Load(); w != nil && w.due.Load() || t.used == t.next { // the handler may have waited
+			c.lookAtTime(s, t)
 		}
 		t.messages--
 		t.used++
-		if through {
-			continue
-		}
-		if !plain || err != nil {
-			if err = c.after(err); err != nil {
-				c.core.fail(err)
+		if !through {
+			if more, ok := c.finish(s, plain, err); !more {
 				s.cur = nil
-				return false
+				return ok
 			}
-		}
-		if c.core.halting {
-			s.cur = nil
-			c.core.quit()
-			return false
-		}
-		if resumed {
-			break // whether another message may begin is for the turn to say
 		}
 	}
 	s.cur = nil
 	return true
+}
+
+// mayServe reports whether the next message may begin, which no signal must overtake; and which an
+// activation gets only as long as it is the one.
+func (c *cell[M]) mayServe() bool {
+	return !c.core.hasSignals() && !c.lapsed() // else to stop is a signal, with which the message is left
+}
+
+// serveOther handles the next message in any case. It reports false when finish is to follow.
+func (c *cell[M]) serveOther(s *mailbox[M], t *turnBudget, a Actor[M], short bool) (err error, through bool) { //nolint:revive // the error is what the handler has returned
+	e := s.peek()
+	plain := e.plain()
+	var ask pendingAsk
+	if !plain {
+		if !s.leave() { // what is done for it is not for the window between two plain messages
+			c.core.exit()
+		}
+		ask, _ = e.with.(pendingAsk)
+	}
+	switch {
+	case ask != nil && short && s.inc == nil: // what handle comes to for most requests
+		c.beginAsk(s, ask)
+		if !s.enter(e) {
+			c.core.exit()
+		}
+		err = a.Receive(c.context(), e.msg)
+		through = err == nil && s.inc == nil && s.resumed == nil && !c.core.halting && c.answered(s, ask)
+		if !through {
+			c.returned(s)
+		}
+	case t.timing == nil:
+		s.next()
+		_, err = c.handle(s, plain)
+	default:
+		s.next()
+		err = c.handleTimed(s, plain, t.timing)
+	}
+	return err, through
+}
+
+// lookAtTime ends the turn when its time is up.
+func (c *cell[M]) lookAtTime(s *mailbox[M], t *turnBudget) {
+	if !s.leave() { // the worker may be that of the next turn
+		c.core.exit()
+	}
+	t.look(c.core.worker.Load(), c.core.weight)
+}
+
+// finish sees to what a message needs that was not through with the handler's return. more says that
+// another one may follow, and ok that the actor has not failed and does not want to stop.
+func (c *cell[M]) finish(s *mailbox[M], plain bool, err error) (more, ok bool) {
+	resumed := s.resumed != nil
+	if resumed {
+		c.endResumed(s)
+	}
+	if !plain || err != nil {
+		if err = c.after(err); err != nil {
+			c.core.fail(err)
+			return false, false
+		}
+	}
+	if c.core.halting {
+		s.cur = nil
+		c.core.quit()
+		return false, false
+	}
+	return !resumed, true // else whether another message may begin is for the turn to say
 }
 
 // answered ends the handling of a request that has its answer, in the window after its mark. It

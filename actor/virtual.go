@@ -297,11 +297,9 @@ type activationSpawner[M any] struct {
 	terms Terms
 }
 
-func (s activationSpawner[M]) spawner() (*core, *worker) { return s.of.parent, nil }
-
-// activation returns the name of the actor, and the option that makes it one.
-func (s activationSpawner[M]) activation() (name string, opt SpawnOption) {
-	return escapeKey(s.key), spawnOption(func(c *spawnConfig) { c.virtual = &activation[M]{s.of, s.key, s.of.Ref(s.key), s.terms} })
+func (s activationSpawner[M]) spawner() (*core, *worker, *birth) {
+	as := func(c *spawnConfig) { c.virtual = &activation[M]{s.of, s.key, s.of.Ref(s.key), s.terms} }
+	return s.of.parent, nil, &birth{escapeKey(s.key), spawnOption(as)}
 }
 
 // virtualize makes c an activation, as its option of spawning says. REQUIRES: nobody else can see c.
