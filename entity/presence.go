@@ -1,11 +1,8 @@
 package entity
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // PresenceState says whether the device of an entity is online. The numbers are part of the stored
@@ -27,14 +24,6 @@ func (s PresenceState) String() string {
 		return presenceStates[PresenceUnknown]
 	}
 	return presenceStates[s]
-}
-
-// ParsePresenceState reads the name of a state.
-func ParsePresenceState(name string) (PresenceState, error) {
-	if i := slices.Index(presenceStates[:], name); i >= 0 {
-		return PresenceState(i), nil
-	}
-	return 0, fmt.Errorf("presence %q: %w: must be one of %s", brief(name), ErrInvalid, strings.Join(presenceStates[:], ", "))
 }
 
 // Presence says whether the device of an entity is online, and since when. The zero Presence is

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
@@ -108,7 +109,7 @@ func TestControllersOfHomieFindWhatTheyMayRead(t *testing.T) {
 	same(t, "all that others see", receive(t, other, "the broadcast"), message{"homie/5/$broadcast/alert", "fire"})
 
 	// What is retained ends with the entity.
-	if resp, text := s.do("DELETE", "/v1/entities/room-1", "", "Authorization", "Bearer "+tokens["admin"]); resp.StatusCode != 204 {
+	if resp, text := s.do("DELETE", "/v1/entities/room-1", "", "Authorization", "Bearer "+tokens["admin"]); resp.StatusCode != http.StatusNoContent {
 		t.Fatal(resp.Status, text)
 	}
 	eventually(t, "nothing is retained", func() bool {

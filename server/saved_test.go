@@ -44,7 +44,7 @@ func TestSessionsSurviveARestart(t *testing.T) {
 		}
 		s = start(t, dir)
 	}
-	reader = s.dial311("reader", lasting)
+	s.dial311("reader", lasting)
 	if left, err := s.runtime.Items(t.Context(), entity.ItemsQuery{Kind: "mqtt-saved"}); err != nil || len(left) > 0 {
 		t.Errorf("%d items are left, %v", len(left), err)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestScriptsArePutRunAndRolledBack(t *testing.T) {
 
 	s.send(428, "PUT", "/v1/scripts/double", mediaJSON, `{"source":"function on_reading() end"}`)
 	resp, text := s.do("PUT", "/v1/scripts/double", `{"source":"function on_reading(e) e:set { broken = nil + 1 } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*")
-	if resp.StatusCode != 200 {
+	if resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, text)
 	}
 	s.post("a", `{"ts":2000,"values":{"x":5}}`)
@@ -161,14 +162,14 @@ func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
 	// Whoever replaces it is its owner; a version comes back with the one who has written it.
 	var got scripted
 	operator.get("/v1/scripts/mine", &got)
-	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'operator' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'operator' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, text)
 	}
 	admin.post("other", `{"ts":3000,"values":{"x":1}}`)
 	s.syncScript("mine")
 	same(t, "another", admin.latest("other"), `map[by:"operator" t:1 x:1]`)
 	keeper.send(404, "GET", "/v1/scripts/mine", "", "")
-	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) error('secret') end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+	if resp, text := operator.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) error('secret') end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, text)
 	}
 	admin.post("other", `{"ts":3500,"values":{"x":1}}`)
@@ -238,7 +239,7 @@ func TestAScriptIsNotThatOfAnotherPrincipalOfTheName(t *testing.T) {
 	keeper.send(404, "GET", "/v1/scripts/mine", "", "")
 	keeper.send(404, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
 	keeper.putScript(409, "mine", "function on_reading(e) end")
-	if resp, text := admin.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'admin' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+	if resp, text := admin.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e) e:set { by = 'admin' } end","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, text)
 	}
 	admin.send(200, "POST", "/v1/scripts/mine/rollback", mediaJSON, fmt.Sprintf(`{"version":%d}`, got.Version))
@@ -257,7 +258,7 @@ func TestScriptsOfEarlierVersionsAreThoseOfTheirPrincipals(t *testing.T) {
 	keeper := s.as(s.principal(`{"name":"keeper","grants":[{"role":"operator","filter":"id like \"room-%\""}]}`))
 	later := s.as(s.principal(`{"name":"later","grants":[{"role":"operator"}]}`))
 	keeper.putScript(201, "mine", "function on_reading(e, r) e:set { first = r.x } end")
-	if resp, text := keeper.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e, r) e:set { second = r.x } end"}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != 200 {
+	if resp, text := keeper.do("PUT", "/v1/scripts/mine", `{"source":"function on_reading(e, r) e:set { second = r.x } end"}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, text)
 	}
 	later.putScript(201, "before", "function on_reading(e, r) e:set { before = r.x } end")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/owner"
 )
 
 const (
@@ -121,24 +122,24 @@ func (f *follower) nap() time.Duration {
 
 // answer does what somebody waits for, and makes it durable. An error of the store is
 // returned: what was decided is worth nothing then.
-func (f *follower) answer(c call) error {
-	if err := context.Cause(c.ctx); err != nil {
-		c.done <- err
+func (f *follower) answer(c owner.Call[*engine]) error {
+	if err := context.Cause(c.Context); err != nil {
+		c.Answer(err)
 		return nil //nolint:nilerr // it is the caller's
 	}
 	before := len(f.e.ledger.items) + len(f.e.dirty)
-	err := c.f(f.s.ctx, f.e)
+	err := c.Run(f.s.ctx, f.e)
 	if err == nil {
 		// What comes after the answer to a first rule is followed.
 		if err = f.switchFeed(f.s.ctx); err == nil {
 			err = f.commit(f.s.ctx)
 		}
 		if err != nil {
-			c.done <- err
+			c.Answer(err)
 			return err
 		}
 	}
-	c.done <- err
+	c.Answer(err)
 	if err != nil && len(f.e.ledger.items)+len(f.e.dirty) != before {
 		return err // half of it was decided
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/entitytest"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/entity/value"
 	"github.com/greenroom-go/greenroom/internal/pause"
@@ -37,27 +38,20 @@ type plant struct {
 	usual bool // commit as often as a server does
 }
 
-// mortalStore is a store that can die: from then on nothing becomes durable.
+// mortalStore is a store that can die, and counts what is written and read.
 type mortalStore struct {
-	entity.Store
+	entitytest.MortalStore
 	clock *atomic.Int64 // of the plant, which says when a batch is committed
-	dead  atomic.Bool
-	left  atomic.Int64 // writes of items until it dies, if it is not 0
-	puts  atomic.Int64 // items written
+	puts  atomic.Int64  // items written
 
 	widest atomic.Int64 // the most items that were written at once; one writes at a time
 	listed atomic.Int64 // entities read in lists
 	full   atomic.Bool  // says once that it has no room, when the rules are read
 }
 
-var errDead = errors.New("the disk is gone")
-
 func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
-	if s.dead.Load() {
-		return errDead
-	}
 	b.Committed = s.clock.Load()
-	return s.Store.Commit(ctx, b)
+	return s.MortalStore.Commit(ctx, b)
 }
 
 func (s *mortalStore) Entities(ctx context.Context, q entity.ListQuery) ([]entity.Stored, error) {
@@ -73,22 +67,13 @@ func (s *mortalStore) Items(ctx context.Context, q entity.ItemsQuery) ([]entity.
 	return s.Store.Items(ctx, q)
 }
 
-// PutItems fails from the write on that was planned; of half of these the caller does not
-// know that they were made.
 func (s *mortalStore) PutItems(ctx context.Context, items []entity.Item) error {
 	s.widest.Store(max(s.widest.Load(), int64(len(items))))
-	if s.dead.Load() {
-		return errDead
+	err := s.MortalStore.PutItems(ctx, items)
+	if err == nil {
+		s.puts.Add(int64(len(items)))
 	}
-	if s.left.Load() > 0 && s.left.Add(-1) == 0 {
-		s.dead.Store(true)
-		if len(items)%2 == 0 {
-			return errDead
-		}
-		return errors.Join(s.Store.PutItems(ctx, items), errDead)
-	}
-	s.puts.Add(int64(len(items)))
-	return s.Store.PutItems(ctx, items)
+	return err
 }
 
 // start is the time of a plant's clock at its beginning.
@@ -134,7 +119,7 @@ func (p *plant) open() *plant {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	p.store, p.sys = &mortalStore{Store: disk, clock: clock}, actor.NewSystem("test", actor.WithLogger(quiet))
+	p.store, p.sys = &mortalStore{MortalStore: entitytest.MortalStore{Store: disk}, clock: clock}, actor.NewSystem("test", actor.WithLogger(quiet))
 	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{PresenceGrace: time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
@@ -210,21 +195,7 @@ func (p *plant) close() {
 		return
 	}
 	p.ended = true
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := p.Service.Close(ctx); err != nil {
-		p.t.Error(err)
-	}
-	if p.store.dead.Load() { // what is not durable is lost
-		over, end := context.WithTimeout(ctx, time.Millisecond)
-		defer end()
-		_ = p.rt.Close(over)
-	} else if err := p.rt.Close(ctx); err != nil {
-		p.t.Error(err)
-	}
-	if _, err := p.sys.Shutdown(ctx); err != nil {
-		p.t.Error(err)
-	}
+	p.store.CloseAll(p.t, patience, p.Service, p.rt, p.sys)
 }
 
 // restart closes the plant, in good order or after the death of its store, and opens it

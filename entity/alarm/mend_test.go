@@ -167,11 +167,11 @@ func TestMissedChangesAreGoneThroughForEachRule(t *testing.T) {
 			p.at("m", 3, "t", 90)
 			p.at("m", 4, "t", 10)
 			p.clock.Store(start + 5000)
-			p.store.left.Store(left)
+			p.store.Left.Store(left)
 		})
 		if left > 0 {
 			_ = p.Sync(t.Context()) // it may die
-			p.store.left.Store(0)
+			p.store.Left.Store(0)
 			p = p.restart()
 		}
 		p.expect("m", "a:3/3-4 b:3/3-4 c:3/3-4")

@@ -374,9 +374,9 @@ func TestAnyOrderOfArrivalLeadsToTheSameAlarms(t *testing.T) {
 			}
 			for i, x := range all {
 				if crashes && i%40 == 39 {
-					p.store.left.Store(1 + int64(r.IntN(6)))
+					p.store.Left.Store(1 + int64(r.IntN(6)))
 				}
-				if r.IntN(50) == 0 && p.store.left.Load() == 0 && !p.store.dead.Load() {
+				if r.IntN(50) == 0 && p.store.Left.Load() == 0 && !p.store.Dead.Load() {
 					s.wg.Wait()
 					p.replace(x.id)
 					delete(sent, x.id)
@@ -384,7 +384,7 @@ func TestAnyOrderOfArrivalLeadsToTheSameAlarms(t *testing.T) {
 				s.send(p, x.id, x.r)
 				sent[x.id] = append(sent[x.id], x.r)
 				switch {
-				case p.store.dead.Load():
+				case p.store.Dead.Load():
 					p = p.restart()
 					s.again(p)
 				case !crashes && r.IntN(30) == 0:
@@ -397,15 +397,15 @@ func TestAnyOrderOfArrivalLeadsToTheSameAlarms(t *testing.T) {
 				if r.IntN(15) == 0 {
 					p.acknowledge(r, seen)
 				}
-				if r.IntN(40) == 0 && p.store.left.Load() == 0 && !p.store.dead.Load() {
+				if r.IntN(40) == 0 && p.store.Left.Load() == 0 && !p.store.Dead.Load() {
 					if err := p.limit(x.id); err != nil {
 						t.Fatal(err)
 					}
 				}
 				p.clock.Store(start + int64(1000*worldSeconds*i/len(all)))
 			}
-			p.store.left.Store(0)
-			if err := p.Sync(t.Context()); err != nil || p.store.dead.Load() {
+			p.store.Left.Store(0)
+			if err := p.Sync(t.Context()); err != nil || p.store.Dead.Load() {
 				p = p.restart()
 			}
 			s.again(p)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/owner"
 )
 
 // Config configures a Service. The zero value has sensible defaults.
@@ -89,8 +90,8 @@ func (c Config) withDefaults() Config {
 type Service struct {
 	rt     *entity.Runtime
 	cfg    Config
-	calls  chan call
-	ctx    context.Context //nolint:containedctx // the service's own life
+	calls  owner.Calls[*engine] // what they decide is durable before they are answered
+	ctx    context.Context      //nolint:containedctx // the service's own life
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	count  counters
@@ -100,18 +101,10 @@ type Service struct {
 	rules  atomic.Pointer[[]Installed] // by name; nobody changes the slice
 }
 
-// call is something to be done on the engine's goroutine. What it decides is durable before
-// done has its answer.
-type call struct {
-	ctx  context.Context //nolint:containedctx // of the one who waits for it
-	f    func(context.Context, *engine) error
-	done chan error
-}
-
 // Open starts the alarms of the runtime's store. It returns when the rules are loaded; what was
 // committed since they last ran is then gone through. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(chan call), hub: newHub(), graves: newGraves()}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(owner.Calls[*engine]), hub: newHub(), graves: newGraves()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sender = newSender(s)
 	// Who follows the events from now on has to know the last one, also where it begins later.
@@ -134,30 +127,15 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 // Close ends the service: it makes the place that it has reached durable, and returns.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.wg.Wait()
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close the alarms: %w", context.Cause(ctx))
+	if err := owner.Wait(ctx, &s.wg); err != nil {
+		return fmt.Errorf("close the alarms: %w", err)
 	}
+	return nil
 }
 
 // do runs f on the engine's goroutine and waits until what came of it is durable.
 func (s *Service) do(ctx context.Context, f func(context.Context, *engine) error) error {
-	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
-	select {
-	case s.calls <- c:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.ctx.Done():
-		return ErrClosed
-	}
-	return <-c.done
+	return s.calls.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
 
 // run follows the changes until the service is closed, and begins anew when the runtime
@@ -194,7 +172,7 @@ func (s *Service) standBy(why error, delay time.Duration) error {
 	for {
 		select {
 		case c := <-s.calls:
-			c.done <- fmt.Errorf("the alarms begin anew: %w", why)
+			c.Answer(fmt.Errorf("the alarms begin anew: %w", why))
 		case <-timer.C:
 			return nil
 		case <-s.ctx.Done():

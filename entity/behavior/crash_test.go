@@ -127,7 +127,7 @@ func TestAfterACrashOfTheStoreNothingIsLeftOutOrDoneTwice(t *testing.T) {
 			for round := range 6 {
 				for i := range 100 {
 					if i == 30 && round < 5 {
-						p.store.left.Store(1 + r.Int64N(8))
+						p.store.Left.Store(1 + r.Int64N(8))
 					}
 					id := fmt.Sprint("e", r.IntN(7))
 					err := p.rt.IngestFrom(t.Context(), id, entity.Origin{}, []entity.Reading{reading(written[id], "x", written[id]+1)}, 50, nil)

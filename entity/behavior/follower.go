@@ -243,7 +243,7 @@ func (f *follower) follow() error {
 		case <-f.ctx.Done():
 			return ErrClosed
 		case c := <-f.b.calls:
-			c.done <- c.f(c.ctx, f)
+			c.Answer(c.Run(c.Context, f))
 		case batch, ok := <-batches:
 			if !ok {
 				if f.ctx.Err() != nil { // which has ended the feed

@@ -2,7 +2,6 @@ package behavior
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/entitytest"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -30,12 +30,10 @@ type plant struct {
 	later atomic.Pointer[func(func())] // what the behaviors have instead of a minute to end
 }
 
-// mortalStore is a store that can die: from then on nothing becomes durable.
+// mortalStore is a store that can die, and lose a part of its log.
 type mortalStore struct {
-	entity.Store
-	dead atomic.Bool
-	left atomic.Int64 // writes of items until it dies, if it is not 0
-	gap  atomic.Pointer[gap]
+	entitytest.MortalStore
+	gap atomic.Pointer[gap]
 }
 
 // gap is changes that the log of a store no longer has, after some that can still be read.
@@ -84,31 +82,6 @@ func (s *mortalStore) Info() entity.StoreInfo {
 	return info
 }
 
-var errDead = errors.New("the disk is gone")
-
-func (s *mortalStore) Commit(ctx context.Context, b *entity.Batch) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	return s.Store.Commit(ctx, b)
-}
-
-// PutItems fails from the write on that was planned; of half of these the caller does not know
-// that they were made.
-func (s *mortalStore) PutItems(ctx context.Context, items []entity.Item) error {
-	if s.dead.Load() {
-		return errDead
-	}
-	if s.left.Load() > 0 && s.left.Add(-1) == 0 {
-		s.dead.Store(true)
-		if len(items)%2 == 0 {
-			return errDead
-		}
-		return errors.Join(s.Store.PutItems(ctx, items), errDead)
-	}
-	return s.Store.PutItems(ctx, items)
-}
-
 // start is the time of a plant's clock at its beginning.
 const start = 1_700_000_000_000
 
@@ -124,7 +97,7 @@ func buildAt(t testing.TB, dir string, clock *atomic.Int64) *plant {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	p := &plant{t: t, dir: dir, clock: clock, store: &mortalStore{Store: disk}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
+	p := &plant{t: t, dir: dir, clock: clock, store: &mortalStore{MortalStore: entitytest.MortalStore{Store: disk}}, sys: actor.NewSystem("test", actor.WithLogger(quiet))}
 	if p.rt, err = entity.Open(t.Context(), p.sys, p.store, entity.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,21 +118,7 @@ func (p *plant) close() {
 		return
 	}
 	p.ended = true
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := p.Service.Close(ctx); err != nil {
-		p.t.Error(err)
-	}
-	if p.store.dead.Load() { // what is not durable is lost
-		over, end := context.WithTimeout(ctx, time.Millisecond)
-		defer end()
-		_ = p.rt.Close(over)
-	} else if err := p.rt.Close(ctx); err != nil {
-		p.t.Error(err)
-	}
-	if _, err := p.sys.Shutdown(ctx); err != nil {
-		p.t.Error(err)
-	}
+	p.store.CloseAll(p.t, patience, p.Service, p.rt, p.sys)
 }
 
 // restart closes the plant and opens it again, without its behaviors.

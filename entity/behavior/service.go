@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/owner"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
@@ -110,7 +111,7 @@ type behavior struct {
 	ctx    context.Context //nolint:containedctx // the behavior's own life
 	cancel context.CancelFunc
 	ended  chan struct{}
-	calls  chan call
+	calls  owner.Calls[*follower]
 	count  *counters // of all versions since the service was opened
 	failed []Failure // the newest first; owned by the behavior's goroutine
 	status atomic.Pointer[Status]
@@ -119,13 +120,6 @@ type behavior struct {
 type counters struct {
 	runs, failures, effects, refused, missed atomic.Uint64
 	pending, committed, waiting              atomic.Int64
-}
-
-// call is something to be done on the behavior's goroutine. The follower is nil while it is off.
-type call struct {
-	ctx  context.Context //nolint:containedctx // of the one who waits for it
-	f    func(context.Context, *follower) error
-	done chan error
 }
 
 // Open returns a service without behaviors. Close it before the runtime.
@@ -157,7 +151,7 @@ func (s *Service) Register(ctx context.Context, spec Spec) error {
 	case old == nil && n >= MaxBehaviors:
 		return ErrLimit
 	}
-	b := &behavior{s: s, spec: spec, settled: spec.settled(), ended: make(chan struct{}), calls: make(chan call), count: new(counters), began: s.cfg.now()}
+	b := &behavior{s: s, spec: spec, settled: spec.settled(), ended: make(chan struct{}), calls: make(owner.Calls[*follower]), count: new(counters), began: s.cfg.now()}
 	b.origins = s.cfg.Prefix + ":" + spec.Name + "@"
 	b.origin = fmt.Sprintf("%s%d", b.origins, spec.Version)
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -260,7 +254,7 @@ func (b *behavior) anew(why error, delay *time.Duration) {
 		for {
 			select {
 			case c := <-b.calls:
-				c.done <- fmt.Errorf("behavior %q begins anew: %w", b.spec.Name, why)
+				c.Answer(fmt.Errorf("behavior %q begins anew: %w", b.spec.Name, why))
 			case <-ctx.Done():
 				return
 			}
@@ -276,7 +270,7 @@ func (b *behavior) wait(p *place) bool {
 		select {
 		case c := <-b.calls:
 			off := &follower{b: b, place: *p}
-			c.done <- c.f(c.ctx, off)
+			c.Answer(c.Run(c.Context, off))
 			*p = off.place
 		case <-b.ctx.Done():
 			return false
@@ -406,15 +400,7 @@ func (b *behavior) store(ctx context.Context, p *place) error {
 
 // do runs f on the behavior's goroutine and waits for it.
 func (b *behavior) do(ctx context.Context, f func(context.Context, *follower) error) error {
-	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
-	select {
-	case b.calls <- c:
-		return <-c.done
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-b.ended:
-		return ErrClosed
-	}
+	return b.calls.Do(ctx, b.ended, ErrClosed, f)
 }
 
 func (s *Service) find(name string) (*behavior, error) {

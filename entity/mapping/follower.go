@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/owner"
 )
 
 const (
@@ -270,15 +271,15 @@ func (f *follower) catchesUp() bool {
 }
 
 // answer does what somebody waits for.
-func (f *follower) answer(c call) {
-	if err := context.Cause(c.ctx); err != nil {
-		c.done <- err
+func (f *follower) answer(c owner.Call[*follower]) {
+	if err := context.Cause(c.Context); err != nil {
+		c.Answer(err)
 		return
 	}
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	defer context.AfterFunc(f.s.ctx, func() { cancel(ErrClosed) })()
-	c.done <- c.f(ctx, f)
+	c.Answer(c.Run(ctx, f))
 }
 
 // apply takes changes in and writes what comes of them.

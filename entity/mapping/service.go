@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/internal/owner"
 )
 
 // Kinds of the documents that a service keeps.
@@ -71,21 +72,14 @@ type Service struct {
 	cfg    Config
 	reader *runtimeReader
 
-	calls  chan call
-	looks  chan call       // those that change nothing, and can be done while nothing can be written
-	ctx    context.Context //nolint:containedctx // the service's own life
+	calls  owner.Calls[*follower]
+	looks  owner.Calls[*follower] // those that change nothing, and can be done while nothing can be written
+	ctx    context.Context        //nolint:containedctx // the service's own life
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	count  counters
 
 	numbers numbers // owned by the engine's goroutine
-}
-
-// call is something to be done on the engine's goroutine.
-type call struct {
-	ctx  context.Context //nolint:containedctx // of the one who waits for it
-	f    func(context.Context, *follower) error
-	done chan error
 }
 
 // Installed is a mapping as the service keeps it.
@@ -114,7 +108,7 @@ const language = 1
 // disk they can be looked at, and run once there is room. Close the service before the
 // runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(chan call), looks: make(chan call)}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(owner.Calls[*follower]), looks: make(owner.Calls[*follower])}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	f, err := s.begin(ctx)
 	if err != nil && !errors.Is(err, entity.ErrFull) {
@@ -129,39 +123,20 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 // returns. What was committed since is gone through at the next start.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.wg.Wait()
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close the mappings: %w", context.Cause(ctx))
+	if err := owner.Wait(ctx, &s.wg); err != nil {
+		return fmt.Errorf("close the mappings: %w", err)
 	}
+	return nil
 }
 
 // do runs f on the engine's goroutine and waits for it.
 func (s *Service) do(ctx context.Context, f func(context.Context, *follower) error) error {
-	return s.call(ctx, s.calls, f)
+	return s.calls.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
 
 // look is do of what changes nothing.
 func (s *Service) look(ctx context.Context, f func(context.Context, *follower) error) error {
-	return s.call(ctx, s.looks, f)
-}
-
-func (s *Service) call(ctx context.Context, to chan<- call, f func(context.Context, *follower) error) error {
-	c := call{ctx: ctx, f: f, done: make(chan error, 1)}
-	select {
-	case to <- c:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.ctx.Done():
-		return ErrClosed
-	}
-	return <-c.done // it has been taken, and ends with its context
+	return s.looks.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
 
 // Check returns the error that Put would for a mapping under a name, and changes
@@ -377,7 +352,7 @@ func (s *Service) standBy(f *follower, why error, delay time.Duration) error {
 		case c := <-s.looks:
 			f.answer(c)
 		case c := <-calls:
-			c.done <- fmt.Errorf("the mappings begin anew: %w", why)
+			c.Answer(fmt.Errorf("the mappings begin anew: %w", why))
 		case <-timer.C:
 			return nil
 		case <-s.ctx.Done():

@@ -71,7 +71,8 @@ func TestAPrincipalLeavesOffersForOthers(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c.now = func() time.Time { return now }
 	fill := func(by string) (n int) {
-		for ; c.Offer(by, fmt.Sprint(by, n), "s", time.Minute) == nil; n++ {
+		for c.Offer(by, fmt.Sprint(by, n), "s", time.Minute) == nil {
+			n++
 		}
 		return n
 	}

@@ -53,11 +53,8 @@ func fromScript(v any) (value.Value, error) {
 	}
 }
 
-// AppendJSON appends a value of a script as JSON: lists as arrays, other tables as objects. An
-// empty table is an array.
-func AppendJSON(dst []byte, v any) ([]byte, error) { return appendJSON(dst, v, false) }
-
-// appendJSON is like AppendJSON; with object, an empty table is an object.
+// appendJSON appends a value of a script as JSON: lists as arrays, other tables as objects. An
+// empty table is an array, or an object if object is set.
 func appendJSON(dst []byte, v any, object bool) ([]byte, error) {
 	t, ok := v.(*lua.Table)
 	if !ok {
