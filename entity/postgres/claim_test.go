@@ -16,7 +16,7 @@ import (
 // and while it changes blocks.
 func TestServersTakeTheStoreByTheirClaims(t *testing.T) {
 	url := pgtest.Database(t)
-	old := open(t, url, Options{Claim: 5})
+	old := open(t, url, Options{Claim: 1<<40 + 5})
 	commit(t, old, atTimes(1, 1))
 	if _, err := old.w.Conn.Exec(t.Context(), "BEGIN; UPDATE greenroom SET commits = commits + 1"); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestServersTakeTheStoreByTheirClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	next := open(t, url, Options{Claim: 7})
+	next := open(t, url, Options{Claim: 1<<40 + 7})
 	commit(t, next, atTimes(2, 2))
 	if err := next.changeBlocks(t.Context(), true, noChange); err != nil {
 		t.Errorf("the next server changes blocks: %v", err)
@@ -61,11 +61,11 @@ func TestServersTakeTheStoreByTheirClaims(t *testing.T) {
 	blocks.Release()
 	closeStore(t, old)
 
-	if _, err := Open(t.Context(), url, Options{Claim: 6}); !errors.Is(err, ErrTakenOver) {
+	if _, err := Open(t.Context(), url, Options{Claim: 1<<40 + 6}); !errors.Is(err, ErrTakenOver) {
 		t.Errorf("a server with a lower claim: %v, want %v", err, ErrTakenOver)
 	}
 	commit(t, next, atTimes(3, 4))
-	again := open(t, url, Options{Claim: 7})
+	again := open(t, url, Options{Claim: 1<<40 + 7})
 	closeStore(t, next)
 	commit(t, again, atTimes(4, 5))
 	closeStore(t, again)

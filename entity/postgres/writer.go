@@ -87,7 +87,7 @@ func (w *writer) claim(ctx context.Context) error {
 		}
 	}
 	// The same claim may come again: a server that has failed after it opens the store once more.
-	err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1, claim = greatest(claim, $1) WHERE $1 = 0 OR claim <= $1 RETURNING epoch", claim).Scan(&w.epoch)
+	err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1, claim = greatest(claim, $1::bigint) WHERE $1::bigint = 0 OR claim <= $1::bigint RETURNING epoch", claim).Scan(&w.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w, whose claim is higher than %d", ErrTakenOver, claim)
 	}
