@@ -28,6 +28,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
+// watchBeat is how often a server says that a watch goes on. The watch is begun anew if it has not for twice that
+// long: it is kept by one server, of which nobody else says that it has ended.
+const watchBeat = 500 * time.Millisecond
+
 // watchAgain is how long a watch waits that the server has not taken.
 const watchAgain = time.Second
 
@@ -218,5 +222,5 @@ func (e *Engine) consume(ctx context.Context, prefix string, see func(cluster.En
 			return
 		}
 		see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(meta.Sequence.Stream)})
-	})
+	}, jetstream.PullHeartbeat(watchBeat))
 }
