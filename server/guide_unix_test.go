@@ -319,6 +319,7 @@ var guideChanges = []struct{ is, becomes string }{
 	{`--seed \d+`, "--seed <n>"},
 	{`greenroom-verify-\d+`, "greenroom-verify-<n>"},
 	{`acknowledged \d+`, "acknowledged <n>"},
+	{`packed \d+ times`, "packed <n> times"},
 	{`\d+ entities, \d+ latest values, \d+ attributes, \d+ relations, \d+ commands, \d+ changes`, "<n> of all kinds"},
 	{`\d+ lines, \d+ accepted`, "<n> lines, <n> accepted"}, // a sum is computed once a commit
 }

@@ -18,6 +18,7 @@ type beginnings struct {
 
 	mu      sync.Mutex
 	missing map[string]bool // guarded by mu; writers without an acknowledgement
+	begun   bool            // guarded by mu; all is closed
 	acked   int64           // guarded by mu; acknowledgements of all writers
 	all     chan struct{}   // closed once missing is empty
 }
@@ -37,7 +38,8 @@ func (b *beginnings) of(name string) (acknowledged func()) {
 		b.acked++
 		if b.missing[name] {
 			delete(b.missing, name)
-			if len(b.missing) == 0 {
+			if len(b.missing) == 0 && !b.begun {
+				b.begun = true // and stays so when writers are added afterwards
 				close(b.all)
 			}
 		}

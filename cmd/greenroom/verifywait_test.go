@@ -22,6 +22,16 @@ func TestAWriterThatEndsEarlyIsNamed(t *testing.T) {
 	}
 }
 
+func TestWritersThatBeginBeforeOthersAreAddedAreAwaitedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBeginnings()
+	b.of("types")()
+	b.of("readings")() // would close what is closed
+	if err := b.await(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestASlowMachineIsToldFromAServerThatStandsStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
