@@ -28,13 +28,30 @@ func (rt *Runtime) Commands(c *console.Console) []console.Command {
 		}
 		return append(rt.allNames(), c.CompleteAddress(args)...)
 	}
+	list := rt.runtimeCommands()
+	for _, cmd := range rt.serviceCommands() {
+		cmd.Changes, cmd.Complete = true, service
+		cmd.Run = func(ctx context.Context, args []string) (any, error) {
+			to, err := rt.serviceAt(c, args[0])
+			if err != nil {
+				return nil, err
+			}
+			return cmd.run(ctx, to, args[1:])
+		}
+		list = append(list, cmd.Command)
+	}
+	return list
+}
+
+// runtimeCommands are those about files, names and all services.
+func (rt *Runtime) runtimeCommands() []console.Command {
 	file := func(args []string) []string {
 		if len(args) > 1 {
 			return nil
 		}
 		return rt.loadedFiles()
 	}
-	list := []console.Command{
+	return []console.Command{
 		{
 			Name: "service", Help: "Lists the services that are written in Lua, with their files, versions and names.",
 			Run: func(context.Context, []string) (any, error) { return rt.listServices(), nil },
@@ -61,10 +78,17 @@ func (rt *Runtime) Commands(c *console.Console) []console.Command {
 			Run: func(ctx context.Context, args []string) (any, error) { return rt.reloadFrom(ctx, args) },
 		},
 	}
-	for _, cmd := range []struct {
-		console.Command
-		run func(ctx context.Context, to actor.Ref[Message], args []string) (any, error)
-	}{
+}
+
+// serviceCommand is a command whose first argument is the address of a service.
+type serviceCommand struct {
+	console.Command
+	run func(ctx context.Context, to actor.Ref[Message], args []string) (any, error)
+}
+
+// serviceCommands are those that change one service.
+func (rt *Runtime) serviceCommands() []serviceCommand {
+	return []serviceCommand{
 		{
 			console.Command{Name: "inject", Usage: "ADDRESS CODE", Help: "Runs Lua in a service, in which _P has its local variables, and shows what that returns.", Least: 2, Most: 2},
 			func(ctx context.Context, to actor.Ref[Message], args []string) (any, error) {
@@ -105,18 +129,7 @@ func (rt *Runtime) Commands(c *console.Console) []console.Command {
 				return nil, rt.Interrupt(to)
 			},
 		},
-	} {
-		cmd.Changes, cmd.Complete = true, service
-		cmd.Run = func(ctx context.Context, args []string) (any, error) {
-			to, err := rt.serviceAt(c, args[0])
-			if err != nil {
-				return nil, err
-			}
-			return cmd.run(ctx, to, args[1:])
-		}
-		list = append(list, cmd.Command)
 	}
-	return list
 }
 
 // valuesTaken is how many arguments a command takes that are values.
