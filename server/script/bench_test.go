@@ -22,7 +22,7 @@ import (
 // hundredth; and one that loops until its steps are used up, but not often enough in a row to be switched off.
 var beside = []struct{ name, source string }{
 	{"none", ""},
-	{"condition", `function on_reading(e, r) if r.x > 1e9 and (e.latest.flow or 0) < 2 then e:set { alarm = "dry run" } end end`},
+	{"condition", `function on_reading(e, r) if r.x > 1e15 and (e.latest.flow or 0) < 2 then e:set { alarm = "dry run" } end end`},
 	{"state", `function on_reading(e, r) self.n = (self.n or 0) + 1 end`},
 	{"effect", `function on_reading(e, r) if r.x % 100 == 0 then e:set { n = r.x } end end`},
 }
