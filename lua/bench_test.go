@@ -42,13 +42,19 @@ func BenchmarkMessages(b *testing.B) {
 		greenroom.start(function() other = greenroom.newservice("echo.lua") end)
 		greenroom.dispatch(function(cmd)
 			for i = 1, 1000 do
-				if cmd == "call" then greenroom.call(other, i) else greenroom.send(other, i) end
+				if cmd == "call" then
+					greenroom.call(other, i)
+				elseif cmd == "send" then
+					greenroom.send(other, i)
+				else
+					greenroom.send(other, {id = i, name = "ann", at = {x = i, y = 2}})
+				end
 			end
 			greenroom.call(other, 0)
 			greenroom.ret()
 		end)`
-	for _, cmd := range []string{"call", "send"} {
-		b.Run("thousand lua "+cmd+"s lua", func(b *testing.B) {
+	for _, cmd := range []string{"call", "send", "send table"} {
+		b.Run("thousand lua "+cmd+" lua", func(b *testing.B) {
 			bench := service(b, echo)
 			for b.Loop() {
 				bench.call(b, cmd)

@@ -89,6 +89,8 @@ var hostile = map[string]struct {
 	"tables, a gap by rawset":     {`rawset({}, 6e7, 1)`, "above the end of the list"},
 	"tables, a gap by insert":     {`table.insert({}, 6e7, 1)`, "above the end of the list"},
 	"tables, a gap by __newindex": {`local t = setmetatable({}, {__newindex = {}}) t[6e7] = 1`, "above the end of the list"},
+	"tables, a gap behind a text": {`local t, s = {}, "x" getmetatable(s).__newindex = t s[6e7] = 1`, "above the end of the list"},
+	"tables, behind a text":       {`local t, s = {}, "x" getmetatable(s).__newindex = t for i = 1, 1e9 do s[i * 60000] = 1 end`, "memory"},
 	"tables, holes searched":      {`local t = {} t[60000] = 1 t[60000] = nil while true do local n = #t end`, "steps"},
 	"tables, holes passed":        {`local t = {} t[60000] = 1 t[60000] = nil while true do next(t) end`, "steps"},
 	"tables, a wide constructor":  {`local function f(...) return {...} end local t = {} for i = 1, 1e9 do t[i] = f(unpack({}, 1, 7000)) end`, "memory"},

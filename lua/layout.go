@@ -100,6 +100,7 @@ type upvalueLayout struct {
 }
 
 func stateOf(l *glua.LState) *stateLayout      { return (*stateLayout)(unsafe.Pointer(l)) }
+func (s *stateLayout) thread() *glua.LState    { return (*glua.LState)(unsafe.Pointer(s)) }
 func tableOf(t *glua.LTable) *tableLayout      { return (*tableLayout)(unsafe.Pointer(t)) }
 func upvalueOf(u *glua.Upvalue) *upvalueLayout { return (*upvalueLayout)(unsafe.Pointer(u)) }
 func numberAt(v *glua.LValue) uintptr          { return (*[2]uintptr)(unsafe.Pointer(v))[1] }

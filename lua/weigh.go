@@ -75,9 +75,9 @@ func (c *counter) weigh(f *frameLayout, i instruction) cost {
 	case glua.OP_GETGLOBAL:
 		return cost{steps: reading(f.Fn.Proto.Constants[i.bx()])}
 	case glua.OP_SETGLOBAL:
-		return assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()])
+		return c.assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()])
 	case glua.OP_SETTABLE, glua.OP_SETTABLEKS:
-		return assigning(c.local(f, i.a()), c.operand(f, i.b()))
+		return c.assigning(c.local(f, i.a()), c.operand(f, i.b()))
 	case glua.OP_NEWTABLE:
 		return cost{bytes: tableSize + int64(i.b())*wordSize + mapSize(i.c())}
 	case glua.OP_CONCAT:
@@ -222,8 +222,8 @@ func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps in
 
 // assigning returns the cost of setting a key. It makes the maps and the list of a new table small: the interpreter
 // would make a map for 32 strings, of 2 KB, for the first one.
-func assigning(to, key glua.LValue) cost {
-	t := receiver(to, key)
+func (c *counter) assigning(to, key glua.LValue) cost {
+	t := c.receiver(to, key)
 	if t == nil {
 		return cost{}
 	}
@@ -263,18 +263,15 @@ func lengthening(l *tableLayout, key int) cost {
 	return cost{steps: int64(key / 64), bytes: int64(key) * wordSize * 2}
 }
 
-// receiver returns the table in which an assignment sets a new key, nil if a function does it, or nobody.
-func receiver(to, key glua.LValue) *glua.LTable {
+// receiver returns the table in which an assignment sets a key, nil if a function does it, or nobody. It goes the way
+// of the interpreter: not only tables have metatables, texts do too.
+func (c *counter) receiver(to, key glua.LValue) *glua.LTable {
 	for range glua.MaxTableGetLoop {
-		t, ok := to.(*glua.LTable)
-		if !ok {
-			return nil
-		}
-		meta, ok := t.Metatable.(*glua.LTable)
-		if !ok || t.RawGet(key) != glua.LNil {
+		t, isTable := to.(*glua.LTable)
+		if isTable && (t.Metatable == glua.LNil || t.RawGet(key) != glua.LNil) {
 			return t
 		}
-		next := meta.RawGetString("__newindex")
+		next := c.state.thread().GetMetaField(to, "__newindex")
 		if next == glua.LNil {
 			return t
 		}
