@@ -258,7 +258,7 @@ func sendAsk[M any](ctx context.Context, o origin, to Ref[M], req any, ask pendi
 	dst := to.recipient()
 	msg, ok := req.(M)
 	if !ok {
-		return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
+		return notAccepted[M](req)
 	}
 	from, w := o.caller()
 	if from.isFenced() {
@@ -293,10 +293,21 @@ func sendAsk[M any](ctx context.Context, o origin, to Ref[M], req any, ask pendi
 	return nil
 }
 
+// notAccepted says that req is not a message of type M.
+func notAccepted[M any](req any) error {
+	if req == nil {
+		return fmt.Errorf("%w: the request is nil", ErrNotAccepted)
+	}
+	return fmt.Errorf("%w: it accepts %s", ErrNotAccepted, nameOf[M]())
+}
+
 // describe says whose ask it was that ended with err.
 func describe[M any](err error, to Ref[M], req any) error {
 	if err == nil {
 		return nil
+	}
+	if req == nil {
+		return fmt.Errorf("ask %s: %w", to.to.base().fullPath(), err)
 	}
 	return fmt.Errorf("ask %s with %s: %w", to.to.base().fullPath(), reflect.TypeOf(req), err) // not %T: the request would have to be on the heap
 }

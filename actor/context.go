@@ -225,11 +225,18 @@ func caller(ctx context.Context) (*core, *worker) {
 	if t, ok := ctx.(turn); ok {
 		return t.running()
 	}
-	if t, ok := ctx.Value(turnKey{}).(turn); ok {
+	if t := turnAbove(ctx); t != nil {
 		c, _ := t.running()
 		return c, nil
 	}
 	return nil, nil
+}
+
+// turnAbove returns the handler's context that ctx was made of, nil for a context from outside.
+func turnAbove(ctx context.Context) turn {
+	required(ctx != nil, "the context is nil: outside of handlers use context.Background()")
+	t, _ := ctx.Value(turnKey{}).(turn)
+	return t
 }
 
 // origin is the handler whose context another one is or was made of. To find out is a call, so it is
@@ -243,8 +250,7 @@ func originOf(ctx context.Context) origin {
 	if t, ok := ctx.(turn); ok {
 		return origin{t, true}
 	}
-	t, _ := ctx.Value(turnKey{}).(turn)
-	return origin{turn: t}
+	return origin{turn: turnAbove(ctx)}
 }
 
 // caller is [caller] of the context.

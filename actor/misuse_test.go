@@ -61,6 +61,15 @@ func TestNilAndNonsenseSayWhatMustBe(t *testing.T) {
 		"Backoff":        func(*actor.System) { actor.Backoff(time.Hour, time.Second) },
 		"Strategy":       func(*actor.System) { actor.Supervise(actor.Strategy(7)) },
 		"Overflow":       func(*actor.System) { actor.Bounded(1, actor.Overflow(9)) },
+		"Tell":           func(sys *actor.System) { nobody[any](sys).Tell(noContext, 1) },
+		"TryTell":        func(sys *actor.System) { _ = nobody[any](sys).TryTell(noContext, 1) },
+		"Ask":            func(sys *actor.System) { _, _ = actor.Ask(noContext, nobody[get](sys), get{}) },
+		"AskFuture":      func(sys *actor.System) { actor.AskFuture(noContext, nobody[get](sys), get{}) },
+		"Wait":           func(sys *actor.System) { _, _ = nobody[any](sys).Wait(noContext) },
+		"HeaderOf":       func(*actor.System) { actor.HeaderOf(noContext) },
+		"Profile":        func(sys *actor.System) { sys.Profile(noContext) },
+		"Record":         func(sys *actor.System) { _, _ = sys.Record(noContext, nobody[any](sys).PID(), 1) },
+		"Shutdown":       func(sys *actor.System) { _, _ = sys.Shutdown(noContext) },
 		"Pinned":         func(sys *actor.System) { actor.SpawnFunc(sys, "", nop, actor.Pinned(), actor.Inline()) },
 		"schedule": func(sys *actor.System) {
 			said := make(chan any)
@@ -82,6 +91,69 @@ func TestNilAndNonsenseSayWhatMustBe(t *testing.T) {
 			}()
 			misuse(sys)
 		})
+	}
+}
+
+// noContext is the nil context of a caller that has none.
+var noContext context.Context
+
+// nobody returns a reference to an actor that ignores what it is sent.
+func nobody[M any](sys *actor.System) actor.Ref[M] {
+	return actor.SpawnFunc(sys, "", func(*actor.Context[M], M) error { return nil })
+}
+
+func TestARequestThatIsNilIsRefusedByName(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	_, err := actor.AskFor[int](bg, nobody[any](sys), nil)
+	if !errors.Is(err, actor.ErrNotAccepted) || !strings.Contains(err.Error(), "the request is nil") || strings.Contains(err.Error(), "%!") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestForwardWhereNoMessageIsHandledFails(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := actortest.NewProbe[int](k)
+		err := errors.New("Init did not run")
+		actor.Spawn(k.System(), "", func() *forwardsInInit { return &forwardsInInit{to: p.Ref(), err: &err} })
+		if err == nil || !strings.Contains(err.Error(), "no message is being handled") {
+			k.T().Errorf("got %v", err)
+		}
+		p.ExpectNone()
+	})
+}
+
+type forwardsInInit struct {
+	to  actor.Ref[int]
+	err *error
+}
+
+func (f *forwardsInInit) Init(ctx *actor.Context[int]) error {
+	*f.err = actor.Forward(ctx, f.to)
+	return nil
+}
+
+func (f *forwardsInInit) Receive(*actor.Context[int], int) error { return nil }
+
+// A kill must be able to take the handler away: it is in no function of the runtime any more.
+func TestAForwardToNobodyLeavesTheRuntime(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	release, panicked := make(chan struct{}), make(chan any, 1)
+	defer close(release)
+	stuck := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+		func() {
+			defer func() { panicked <- recover() }()
+			_ = actor.Forward(ctx, actor.Ref[int]{})
+		}()
+		<-release
+		return nil
+	})
+	stuck.Tell(bg, 1)
+	if r := <-panicked; r == nil {
+		t.Fatal("no panic")
+	}
+	stuck.Kill()
+	if _, err := stuck.Wait(bg, actor.Within(10*time.Second)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -58,7 +58,7 @@ type usageKey struct {
 // It blocks until ctx ends, and panics if ctx has no end. Several may run at the same time. It must
 // not be called in a handler.
 func (s *System) Profile(ctx context.Context) []Usage {
-	required(ctx.Done() != nil, "Profile: the context has no end: context.WithTimeout says for how long")
+	required(ctx != nil && ctx.Done() != nil, "Profile: the context has no end: context.WithTimeout says for how long")
 	p := &profile{usage: make(map[usageKey]*Usage)}
 	s.changeProfiles(func(list []*profile) []*profile { return append(list, p) })
 	<-ctx.Done()

@@ -39,6 +39,7 @@ var errNotReturned = errors.New("the handler has panicked or ended its goroutine
 // most is from 1 to 10 000.
 func (s *System) Record(ctx context.Context, pid PID, most int) ([]Handled, error) {
 	required(1 <= most && most <= recordMost, fmt.Sprintf("Record(%d): from 1 to %d messages can be written down", most, recordMost))
+	required(ctx != nil, "Record: the context is nil")
 	c := s.local(pid)
 	if c == nil {
 		return nil, fmt.Errorf("record: %w", nobody(pid.String()))

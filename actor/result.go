@@ -239,16 +239,26 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 	return nil
 }
 
-// Forward passes the message that is being handled to another actor, which sees the original
-// sender, and answers the original asker if there is one. It fails with [ErrNotAccepted] if the
-// other actor does not accept the message, which is then still the handler's. For use in the
-// handler of that message.
+// Forward passes the message that is being handled to another actor, with its header. That actor
+// sees the original sender, and if the message is a request, it has to answer the original asker,
+// within the time that the asker has left; what the forwarding handler returns or replies afterwards
+// is not the answer.
+//
+// Forward does not wait for room: a message that the other actor's mailbox refuses, or whose
+// receiver has ended, becomes a dead letter, and its ask ends with the error. So does an ask that is
+// forwarded to an actor which waits for the asker, with [ErrDeadlock]. Forward itself fails with
+// [ErrNotAccepted] if the other actor's type of message is another one, and the message is then
+// still the handler's; with [ErrStopped] if the forwarding actor was killed; and where no message
+// is being handled. For use in the handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
-	c := ctx.cell()
+	c, dst := ctx.cell(), to.recipient()
 	if !c.core.enterRuntime() {
 		return fmt.Errorf("forward: the actor was killed: %w", ErrStopped)
 	}
-	dst := to.recipient()
+	if !c.handling() {
+		c.core.exitRuntime()
+		return fmt.Errorf("forward to %s: no message is being handled", dst.base().fullPath())
+	}
 	cur := *c.message()
 	msg, ok := any(cur.msg).(N)
 	ask, asked := cur.with.(pendingAsk)

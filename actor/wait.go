@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -40,8 +42,8 @@ func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
 
 // AfterEnd runs f on a goroutine of its own when the actor with that address has ended; at once,
 // with the reason [NoActor], if there is no such actor. stop takes that back; it reports whether f
-// will not run for this reason. Shutdown waits until f returns. Use it to have a channel to select
-// from:
+// will not run for this reason. Shutdown waits until f returns. A panic in f is logged, with its
+// stack, and ends nothing else. Use it to have a channel to select from:
 //
 //	ended := make(chan actor.Down, 1)
 //	stop := sys.AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })
@@ -52,7 +54,7 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 	var over atomic.Bool // f runs, or never will
 	w := &watcher{down: func(d Down) {
 		if !over.Swap(true) {
-			s.sched.background(s.root, func() { f(d) })
+			s.sched.background(s.root, func() { s.afterEnd(d, f) })
 		}
 	}}
 	if target == nil || !target.watchedBy(w) {
@@ -65,6 +67,17 @@ func (s *System) AfterEnd(pid PID, f func(Down)) (stop func() bool) {
 		}
 		return stopped
 	}
+}
+
+// afterEnd calls f. Nobody above it would recover.
+func (s *System) afterEnd(d Down, f func(Down)) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.say(slog.LevelError, "function of AfterEnd panicked",
+				slog.String("actor", d.PID.String()), slog.String("error", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	f(d)
 }
 
 // local returns the living actor with that address, nil if there is none in this system. Its number

@@ -1,8 +1,10 @@
 package actor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -332,6 +334,24 @@ func TestAWaitForTheEndOfWhoWasToldToStopIsNoDeadlock(t *testing.T) {
 		a.Tell(bg, 0)
 		if got := <-reasons; got != actor.Stopped && got != actor.NoActor { // it may have ended before the wait
 			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestAPanicAfterAnEndIsLoggedAndEndsNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		ref := actor.SpawnFunc(sys, "clerk", func(*actor.Context[int], int) error { return nil })
+		sys.AfterEnd(ref.PID(), func(actor.Down) { panic("who cares") })
+		ref.Stop()
+		if _, err := sys.Shutdown(bg); err != nil {
+			t.Error(err)
+		}
+		for _, part := range []string{"level=ERROR", "/clerk", "who cares", "wait_test.go"} {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("%q is not in %s", part, &log)
+			}
 		}
 	})
 }
