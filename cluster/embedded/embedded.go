@@ -84,6 +84,7 @@ type Config struct {
 // Server is a NATS server in this process. [Start] makes one. It is safe for concurrent use.
 type Server struct {
 	s      *server.Server
+	name   string
 	secret string
 }
 
@@ -111,7 +112,7 @@ func Start(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("start a NATS server at %q: %s", cfg.Addr, cmp.Or(why, "it is not ready"))
 		}
 	}
-	return &Server{s: s, secret: cfg.Secret}, nil
+	return &Server{s: s, name: cfg.Name, secret: cfg.Secret}, nil
 }
 
 // options returns what the server is told.
