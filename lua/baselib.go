@@ -158,7 +158,7 @@ func (s *service) rawSet(l *glua.LState) int {
 
 // set sets a key of a table, and pays for it.
 func (s *service) set(l *glua.LState, t *glua.LTable, key, value glua.LValue) {
-	c := growing(t, key)
+	c := s.meter.growing(t, key, false)
 	s.meter.spend(l, int(c.steps))
 	s.meter.take(l, int(c.bytes))
 	if c.fault != nil {

@@ -228,7 +228,7 @@ func (j *joiner) takeFields(name string, old, t *glua.LTable) {
 	j.seen[key] = true
 	t.ForEach(func(k, v glua.LValue) {
 		j.take(name+"."+keyText(k), old.RawGet(k), v, func(v glua.LValue) {
-			j.s.meter.take(j.l, int(growing(old, k).bytes))
+			j.s.meter.take(j.l, int(j.s.meter.growing(old, k, false).bytes))
 			old.RawSet(k, v)
 		})
 	})

@@ -66,10 +66,12 @@ func (t *tableLayout) field(key glua.LValue) glua.LValue {
 	return t.dict[key]
 }
 
-// makeRoom makes the maps of an empty table, for so many keys that are texts.
+// makeRoom makes the maps of an empty table, for so many keys that are texts. A few may be shared ones.
 func (t *tableLayout) makeRoom(fields int) {
 	t.strdict = make(map[string]glua.LValue, fields)
-	t.keys, t.k2i = make([]glua.LValue, 0, fields), make(map[glua.LValue]int, fields)
+	if fields > maxSharedKeys {
+		t.keys, t.k2i = make([]glua.LValue, 0, fields), make(map[glua.LValue]int, fields)
+	}
 }
 
 // setText is the interpreter's RawSetString of a key that is made already.

@@ -55,6 +55,8 @@ type meter struct {
 	making int64 // bytes of values that are being unpacked: a walk does not find them
 	fault  error // what the instruction fails with
 
+	lists keySteps
+
 	roots func(w *walker)
 	texts map[*glua.LFunction]struct{} // the library of strings
 	done  chan struct{}                // closed

@@ -290,8 +290,8 @@ type maker[V any] interface {
 	number(n float64) V
 	integer(n int64) V
 	text(s []byte) V
-	// key makes a text that is the key of a field.
-	key(s []byte) V
+	// key makes a text that is the key of the next field of a table.
+	key(table V, s []byte) V
 	// table makes an empty table for a list and some fields.
 	table(list, fields int) V
 	// item sets the next value of the list, the one with the key i.
@@ -416,7 +416,7 @@ func (u *unpacker[V]) field(t V, depth int) error {
 	if err := u.checkKey(); err != nil {
 		return err
 	}
-	k, err := u.key(depth)
+	k, err := u.key(t, depth)
 	if err != nil {
 		return err
 	}
@@ -432,7 +432,7 @@ func (u *unpacker[V]) field(t V, depth int) error {
 }
 
 // key reads the key of a field.
-func (u *unpacker[V]) key(depth int) (v V, err error) {
+func (u *unpacker[V]) key(table V, depth int) (v V, err error) {
 	if u.in[0] != tagString {
 		return u.value(depth + 1)
 	}
@@ -441,7 +441,10 @@ func (u *unpacker[V]) key(depth int) (v V, err error) {
 	}
 	u.in = u.in[1:]
 	s, err := u.text()
-	return u.make.key(s), err
+	if err != nil {
+		return v, err
+	}
+	return u.make.key(table, s), nil
 }
 
 // checkKey looks at the key that comes next. A key of the list would make a list with as many holes.

@@ -72,12 +72,12 @@ func (p *packer) goField(f Field, depth int) *ValueError {
 // goMaker makes values of Go.
 type goMaker struct{}
 
-func (goMaker) nothing() any         { return nil }
-func (goMaker) truth(b bool) any     { return b }
-func (goMaker) number(n float64) any { return n }
-func (goMaker) integer(n int64) any  { return n }
-func (goMaker) text(s []byte) any    { return string(s) }
-func (goMaker) key(s []byte) any     { return string(s) }
+func (goMaker) nothing() any            { return nil }
+func (goMaker) truth(b bool) any        { return b }
+func (goMaker) number(n float64) any    { return n }
+func (goMaker) integer(n int64) any     { return n }
+func (goMaker) text(s []byte) any       { return string(s) }
+func (goMaker) key(_ any, s []byte) any { return string(s) }
 
 func (goMaker) table(list, _ int) any { return &Table{List: make([]any, 0, list)} }
 
@@ -142,7 +142,16 @@ func (m scriptMaker) string(s string) glua.LValue {
 	return glua.LString(s)
 }
 
-func (m scriptMaker) key(s []byte) glua.LValue {
+// key gives the table the list of keys that has this one as well, if there is such a list.
+func (m scriptMaker) key(table glua.LValue, s []byte) glua.LValue {
+	t := tableOf(table.(*glua.LTable))
+	if list := t.shared(); t.keys == nil || list != nil {
+		if next := m.meter.afterBytes(list, s); next != nil {
+			m.meter.make(int64(len(s)) + stringHeader)
+			t.share(next)
+			return next.keys[len(next.keys)-1]
+		}
+	}
 	if k := m.scratch.keys[string(s)]; k != nil {
 		m.meter.make(int64(len(s)) + stringHeader)
 		return k
@@ -192,7 +201,7 @@ func (m scriptMaker) item(table glua.LValue, i int, v glua.LValue) {
 
 func (m scriptMaker) field(table, key, v glua.LValue) {
 	t := table.(*glua.LTable)
-	m.meter.make(growing(t, key).bytes)
+	m.meter.make(m.meter.growing(t, key, false).bytes)
 	if _, ok := key.(glua.LString); ok && v != glua.LNil {
 		tableOf(t).setText(key, v)
 		return

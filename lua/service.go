@@ -280,6 +280,7 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 
 // roots adds to a walk all values that the service can reach.
 func (s *service) roots(w *walker) {
+	w.size += int64(len(s.meter.lists)) * keyStepSize
 	w.add(s.root.G.Global)
 	w.add(s.root.G.Registry)
 	w.add(s.texts)

@@ -75,9 +75,9 @@ func (c *counter) weigh(f *frameLayout, i instruction) cost {
 	case glua.OP_GETGLOBAL:
 		return cost{steps: reading(f.Fn.Proto.Constants[i.bx()])}
 	case glua.OP_SETGLOBAL:
-		return c.assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()])
+		return c.assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()], true)
 	case glua.OP_SETTABLE, glua.OP_SETTABLEKS:
-		return c.assigning(c.local(f, i.a()), c.operand(f, i.b()))
+		return c.assigning(c.local(f, i.a()), c.operand(f, i.b()), i.b()&constantBit != 0)
 	case glua.OP_NEWTABLE:
 		return cost{bytes: tableSize + int64(i.b())*wordSize + mapSize(i.c())}
 	case glua.OP_CONCAT:
@@ -220,30 +220,47 @@ func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps in
 	return steps
 }
 
-// assigning returns the cost of setting a key. It makes the maps and the list of a new table small: the interpreter
-// would make a map for 32 strings, of 2 KB, for the first one.
-func (c *counter) assigning(to, key glua.LValue) cost {
+// assigning returns the cost of setting a key, which may be a constant of the program.
+func (c *counter) assigning(to, key glua.LValue, constant bool) cost {
 	t := c.receiver(to, key)
 	if t == nil {
 		return cost{}
 	}
-	return growing(t, key)
+	return c.growing(t, key, constant)
 }
 
-// growing returns the cost of setting a key of this table.
-func growing(t *glua.LTable, key glua.LValue) cost {
+// growing returns the cost of setting a key of this table, and prepares the table for that. It makes the maps and the
+// list of a new table small: the interpreter would make a map for 32 strings, of 2 KB, for the first one. Keys that
+// are constants are shared with other tables.
+func (m *meter) growing(t *glua.LTable, key glua.LValue, constant bool) cost {
 	l := tableOf(t)
 	if n, ok := key.(glua.LNumber); ok && isListKey(float64(n)) {
 		return lengthening(l, int(n))
 	}
 	c := cost{steps: reading(key), bytes: keySize}
-	if _, ok := key.(glua.LString); ok && l.strdict == nil {
+	text, isText := key.(glua.LString)
+	if isText && l.strdict == nil {
 		l.strdict = map[string]glua.LValue{}
 	}
-	if l.keys == nil {
-		l.keys, l.k2i = make([]glua.LValue, 0, 4), map[glua.LValue]int{}
-		c.bytes += mapSize(1)
+	list := l.shared()
+	switch {
+	case l.keys != nil && list == nil:
+		return c
+	case list != nil && isText && list.find(string(text)) != nil:
+		return c
+	case constant && isText:
+		if next := m.after(list, string(text)); next != nil {
+			l.share(next)
+			return c
+		}
 	}
+	if list != nil {
+		l.unshare()
+		c.bytes += mapSize(len(l.keys))
+		return c
+	}
+	l.keys, l.k2i = make([]glua.LValue, 0, 4), map[glua.LValue]int{}
+	c.bytes += mapSize(1)
 	return c
 }
 
