@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
@@ -194,12 +196,46 @@ func (p *page) waitFor(limit time.Duration, what, expression string) {
 	})`, expression)
 	ctx, cancel := context.WithTimeout(p.ctx, limit)
 	defer cancel()
-	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script, chromedp.EvalAwaitPromise))
+	_, err := runAcrossNavigation(ctx, chromedp.Evaluate[bool](script, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.requireQuiet()
 		p.screenshot("failed-" + strings.ReplaceAll(p.t.Name(), "/", "-"))
 		p.t.Fatalf("waited for %s: %v", what, err)
 	}
+}
+
+// runAcrossNavigation runs an action again if the tab left the document in which it
+// ran: a click on a link returns before the navigation begins, so that what
+// follows it may still start in the old document.
+func runAcrossNavigation[T any](ctx context.Context, action chromedp.Action[T]) (T, error) {
+	for {
+		value, err := chromedp.Run(ctx, action)
+		if err == nil || !isNavigation(err) {
+			return value, err
+		}
+		select {
+		case <-ctx.Done():
+			return value, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// isNavigation reports whether a call failed because the document it was for is gone.
+// The protocol has one code for all errors of a server, so their texts tell them apart.
+func isNavigation(err error) bool {
+	var answer *cdproto.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch strings.TrimSuffix(answer.Message, ".") {
+	case "Inspected target navigated or closed",
+		"Execution context was destroyed",
+		"Cannot find default execution context",
+		"Not attached to an active page":
+		return true
+	}
+	return false
 }
 
 // screenshot keeps what the tab shows as NAME.png.
@@ -218,7 +254,7 @@ func (p *page) picture(name string, shoot chromedp.Action[[]byte]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
-	png, err := chromedp.Run(ctx, shoot)
+	png, err := runAcrossNavigation(ctx, shoot)
 	if err != nil {
 		p.t.Errorf("screenshot %s: %v", name, err)
 		return
