@@ -91,6 +91,14 @@ func (ctx *Context[M]) Stash() error {
 	return nil
 }
 
+// stashSize returns how many messages are set aside. REQUIRES: the turn owns c.
+func (c *cell[M]) stashSize() int {
+	if m := c.peekIncarnation(); m != nil {
+		return len(m.stash)
+	}
+	return 0
+}
+
 // Unstash puts all stashed messages back, before everything else that waits and in
 // the order in which they came. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unstash() {

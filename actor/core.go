@@ -73,6 +73,7 @@ type impl interface {
 	drain()
 	mailState() mailState
 	nextSent() (msg any, ok bool)
+	stashSize() int
 	spec(s *Spec)
 	typeName() string
 	accept(msg, with any) verdict

@@ -139,6 +139,10 @@ func (s Step) Message() (msg any, ok bool) {
 	return s.who.impl().nextSent()
 }
 
+// Stashed returns how many messages the actor has set aside. It may be called before and after the
+// step, not during it; after an actor's end it returns 0.
+func (s Step) Stashed() int { return s.who.impl().stashSize() }
+
 // Kind says what it is that the actor has to do.
 func (s Step) Kind() StepKind {
 	switch {

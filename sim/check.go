@@ -61,7 +61,7 @@ func (f *Failure) String() string {
 	return fmt.Sprintf("seed=0x%x strategy=%s run=%d step=%d at=%v\n%s", f.Seed, f.Strategy, f.Run, f.Step, f.At, f.Text)
 }
 
-// reportTail is how many events of the trace a report shows.
+// reportTail is how many events of the trace a report shows; those that repeat others are not counted.
 const reportTail = 30
 
 func (f *Failure) report() string {
@@ -71,12 +71,15 @@ func (f *Failure) report() string {
 		fmt.Fprintf(&b, "shrunk to %d choices: %s -sim.schedule='%s'\n", f.Choices, f.Replay, f.Schedule)
 	}
 	fmt.Fprintf(&b, "for the whole trace add -sim.trace=trace.txt, for a diagram -sim.diagram=trace.mmd\n")
-	if n := len(f.Trace) - reportTail; n > 0 {
-		fmt.Fprintf(&b, "the last %d of %d events:\n", reportTail, len(f.Trace))
+	stretches, n := lastOf(folded(f.Trace), reportTail)
+	if n < len(f.Trace) {
+		fmt.Fprintf(&b, "the last %d of %d events:\n", n, len(f.Trace))
 	}
-	for _, e := range f.Trace[max(0, len(f.Trace)-reportTail):] {
-		line, _, _ := strings.Cut(e.String(), "\n")
-		fmt.Fprintln(&b, line)
+	for _, s := range stretches {
+		for _, text := range s.lines() {
+			line, _, _ := strings.Cut(text, "\n")
+			fmt.Fprintln(&b, line)
+		}
 	}
 	return b.String()
 }

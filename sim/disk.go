@@ -164,7 +164,7 @@ func (d *Disk) change(f func(names map[string]*content)) {
 
 // fails decides whether an operation fails.
 func (d *Disk) fails(what, name string) error {
-	if d.faults.Fail > 0 && d.w.Sometimes(d.faults.Fail) {
+	if d.faults.Fail > 0 && d.w.happens(d.faults.Fail) {
 		d.w.note("disk", fmt.Sprintf("%s: %s %s fails", d.node, what, name))
 		return fmt.Errorf("%s %s: %w", what, name, ErrDisk)
 	}

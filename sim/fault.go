@@ -12,6 +12,15 @@ import (
 // which something may go wrong. A true result is a fault of the run: it is replayed, and
 // shrinking removes it if the failure does not need it.
 func (w *World) Sometimes(p float64) bool {
+	if !w.happens(p) {
+		return false
+	}
+	w.note("fault", "Sometimes is true")
+	return true
+}
+
+// happens is Sometimes for whoever says in the trace what it is that goes wrong.
+func (w *World) happens(p float64) bool {
 	w.sometimes++
 	if w.follow != nil {
 		return w.planned(w.sometimes, faultSometimes)

@@ -15,7 +15,7 @@ import (
 type Event struct {
 	Step    int
 	At      time.Duration // virtual time since the beginning of the run
-	Kind    string        // turn, resume, pipe, frame, script, log, a fault, or FAIL
+	Kind    string        // turn, resume, pipe, frame, script, stash, log, a fault, or FAIL
 	Actor   actor.PID     // whose step it is; zero when it is nobody's
 	From    actor.PID     // who sent what the turn handles; zero from outside
 	Message string        // the type of what the turn handles, or what there is to say
@@ -129,17 +129,35 @@ func (t *trace) step(w *World, c *Choice) {
 	t.events = append(t.events, e)
 }
 
+// run takes a step of an actor, and notes when that has changed how much it has set aside.
+func (t *trace) run(w *World, c *Choice) {
+	if !t.detailed {
+		c.step.Run()
+		return
+	}
+	who, number, before := c.step.PID(), c.step.Actor(), c.step.Stashed()
+	c.step.Run()
+	if c.step.Actor() != number { // it has ended, and another one has its place
+		return
+	}
+	if now := c.step.Stashed(); now != before {
+		t.add(Event{Step: w.steps, At: w.Elapsed(), Kind: "stash", Actor: who, Message: fmt.Sprintf("%d set aside", now)})
+	}
+}
+
 // note adds what the world does to the trace.
 func (w *World) note(kind, text string) {
 	w.trace.add(Event{Step: w.steps, At: w.Elapsed(), Kind: kind, Message: text})
 }
 
-// writeText writes a trace, an event a line.
+// writeText writes a trace, an event a line, and what repeats itself once.
 func writeText(out io.Writer, f *Failure) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", f)
-	for _, e := range f.Trace {
-		fmt.Fprintln(&b, e)
+	for _, s := range folded(f.Trace) {
+		for _, line := range s.lines() {
+			fmt.Fprintln(&b, line)
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -150,7 +168,7 @@ const diagramMost = 200
 
 // writeDiagram writes the end of a trace as a sequence diagram in Mermaid's language.
 func writeDiagram(out io.Writer, f *Failure) error {
-	events := f.Trace[max(0, len(f.Trace)-diagramMost):]
+	stretches, _ := lastOf(folded(f.Trace), diagramMost)
 	names := make(map[actor.PID]string)
 	var head, body strings.Builder
 	name := func(p actor.PID) string {
@@ -167,19 +185,33 @@ func writeDiagram(out io.Writer, f *Failure) error {
 		return n
 	}
 	name(actor.PID{})
-	for _, e := range events {
-		switch {
-		case e.Kind == "turn" && e.Message != "":
-			fmt.Fprintf(&body, "    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message+" "+e.Content))
-		case !e.Actor.IsZero():
-			what := map[string]string{"turn": "signals", "resume": "goes on", "pipe": "work of a Pipe"}[e.Kind]
-			fmt.Fprintf(&body, "    note over %s: %s\n", name(e.Actor), what)
-		default:
-			fmt.Fprintf(&body, "    note over p0: %s\n", plain(e.Kind+" "+e.Message))
+	for _, s := range stretches {
+		if s.times > 1 {
+			fmt.Fprintf(&body, "    loop %d times\n", s.times)
+		}
+		for _, e := range s.round() {
+			body.WriteString(arrow(e, name))
+		}
+		if s.times > 1 {
+			body.WriteString("    end\n")
 		}
 	}
 	_, err := fmt.Fprintf(out, "sequenceDiagram\n    autonumber\n%s%s", head.String(), body.String())
 	return err
+}
+
+// arrow returns the line of a diagram for an event; name returns that of an actor.
+func arrow(e Event, name func(actor.PID) string) string {
+	what, known := map[string]string{"turn": "signals", "resume": "goes on", "pipe": "work of a Pipe"}[e.Kind]
+	switch {
+	case e.Kind == "turn" && e.Message != "":
+		return fmt.Sprintf("    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message+" "+e.Content))
+	case e.Actor.IsZero():
+		return fmt.Sprintf("    note over p0: %s\n", plain(e.Kind+" "+e.Message))
+	case !known:
+		what = plain(e.Kind + " " + e.Message)
+	}
+	return fmt.Sprintf("    note over %s: %s\n", name(e.Actor), what)
 }
 
 // plain makes a text that Mermaid takes as it is.

@@ -229,7 +229,7 @@ func (w *World) run(c *Choice) {
 	default:
 		w.current = c
 		w.underway.Store(int64(w.steps))
-		c.step.Run()
+		w.trace.run(w, c)
 		w.underway.Store(0)
 		w.current = nil
 	}
