@@ -2,7 +2,6 @@ package lua
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"time"
@@ -265,27 +264,3 @@ func (s *service) pack(l *glua.LState) int {
 }
 
 func (s *service) unpack(l *glua.LState) int { return s.pushBody(l, []byte(l.CheckString(1))) }
-
-// stepsPerLine is what a line in the log costs.
-const stepsPerLine = 200
-
-// maxLogged is how many bytes of a text are written to the log.
-const maxLogged = 4 << 10
-
-// log writes its arguments to the log of the system.
-func (s *service) log(l *glua.LState) int {
-	s.meter.spend(l, stepsPerLine)
-	text := ""
-	for i := range l.GetTop() {
-		if i > 0 {
-			text += " " //nolint:modernize // it is cut at maxLogged
-		}
-		text += l.ToStringMeta(l.Get(i + 1)).String()
-		s.meter.spend(l, len(text)/bytesPerStep)
-		if len(text) > maxLogged {
-			break
-		}
-	}
-	s.ctx.Log().Info("lua: a script says", slog.String("text", text[:min(len(text), maxLogged)]))
-	return 0
-}

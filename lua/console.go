@@ -330,6 +330,8 @@ type view struct {
 	Waiting int `json:"handlers_waiting"`
 	Pending int `json:"functions_waiting"`
 	Modules int `json:"modules"`
+	// The lines that were not written to the log since the last one, because there were too many.
+	LeftOut int64 `json:"log_lines_left_out"`
 
 	tasks []console.Task
 }
@@ -342,5 +344,5 @@ func (s *service) Inspect() any {
 	if s.meter == nil { // the file cannot be read
 		return view{File: s.file}
 	}
-	return view{s.file, s.meter.limit - s.meter.bytes, s.meter.limit, s.waiting, len(s.pending), len(s.modules), s.tasks()}
+	return view{s.file, s.meter.limit - s.meter.bytes, s.meter.limit, s.waiting, len(s.pending), len(s.modules), s.account.leftOut, s.tasks()}
 }

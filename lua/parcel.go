@@ -70,6 +70,8 @@ type account struct {
 	unhandled atomic.Int64 // bytes of messages that wait for it
 	interrupt atomic.Bool  // ends the handler that runs
 	handed    []byte       // what on_restart has left for the next incarnation; of the turn
+	lines     lines        // written to the log; of the turn
+	leftOut   int64        // lines that were not written since the last one that was; of the turn
 	file      string       // never changed
 	pid       actor.PID    // written by Init, once, before anybody finds the account
 

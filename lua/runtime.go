@@ -93,6 +93,7 @@ type Runtime struct {
 	having  map[string]map[*account]struct{} // the services that have a file
 	names   map[string]actor.Ref[Message]
 	sharing map[string]*sharedBody
+	lines   lines // written to the log
 }
 
 // Open returns a runtime for services of the system. It fails if the configuration has no Path, or

@@ -3,7 +3,6 @@ package lua
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -164,15 +163,6 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 		s.logFailure(err)
 	}
 	return nil
-}
-
-func (s *service) logFailure(err error) {
-	var failed *Error
-	if errors.As(err, &failed) && failed.Stack != "" {
-		s.ctx.Log().Error("lua: a handler failed", slog.Any("error", err), slog.String("stack", failed.Stack))
-		return
-	}
-	s.ctx.Log().Error("lua: a handler failed", slog.Any("error", err))
 }
 
 // handle passes the values of a message to the function that dispatch was given. m is nil if nobody waits for an answer.
