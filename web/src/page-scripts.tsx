@@ -2,7 +2,7 @@ import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError, api, describe, isAbort } from "./api";
 import { now } from "./clock";
-import { formatCount, formatTime } from "./format";
+import { formatCount, formatPlural, formatTime } from "./format";
 import { NamedList } from "./named-list";
 import { usePolled } from "./polled";
 import { formatRoute, type Route } from "./route";
@@ -43,8 +43,25 @@ function bodyOf({ source, type, where, keys }: Draft): ScriptBody {
   };
 }
 
+const stateWords: Record<string, string> = { disabled: "off", failures: "off: failures" };
+
 function StateWord({ state }: { state: string }) {
-  return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{state}</span>;
+  return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{stateWords[state] ?? state}</span>;
+}
+
+/** Reports whether the editor has what is not stored. */
+function isChanged(draft: Draft, stored: Script | undefined): boolean {
+  const now = bodyOf(draft);
+  if (!stored) return now.source !== beginning;
+  const keys = (list: readonly string[] | undefined): string => (list ?? []).join(",");
+  return now.source !== stored.source || (now.type ?? "") !== (stored.type ?? "") || (now.where ?? "") !== (stored.where ?? "") || keys(now.keys) !== keys(stored.keys);
+}
+
+/** The comment about a version, in which the number of another one, which nobody can read, is the time of that one. */
+function noteOf(version: ScriptVersion, all: readonly ScriptVersion[]): string {
+  const back = /^back to version (\d+)$/.exec(version.note ?? "");
+  const old = back && all.find((other) => String(other.version) === back[1]);
+  return old ? `back to the version of ${formatTime(old.updated_ms, now.value)}` : (version.note ?? "");
 }
 
 /** An editor with line numbers, some of which are marked. */
@@ -200,7 +217,7 @@ function Failures({ list, version }: { list: readonly ScriptFailure[]; version: 
           <summary>
             {formatTime(failure.time_ms, now.value)} {failure.entity}
             {failure.line ? `, line ${failure.line}` : ""}
-            {failure.version === version ? "" : ` of version ${failure.version}`}: {failure.text.split("\n")[0]}
+            {failure.version === version ? "" : " of an earlier version"}: {failure.text.split("\n")[0]}
           </summary>
           <pre class="failure-text">{failure.text}</pre>
         </details>
@@ -209,8 +226,9 @@ function Failures({ list, version }: { list: readonly ScriptFailure[]; version: 
   );
 }
 
-function Versions({ script, onShow, onError }: { script: Script; onShow: (version: ScriptVersion) => void; onError: (text: string) => void }) {
+function Versions({ script, changed, onShow, onError }: { script: Script; changed: boolean; onShow: (version: ScriptVersion) => void; onError: (text: string) => void }) {
   const list = usePolled((abort) => api.scriptVersions(script.name, abort), 5000, [script.name, script.version]);
+  const discards = (): boolean => !changed || confirm("Discard what is not saved?");
   const rollBack = async (version: ScriptVersion): Promise<void> => {
     try {
       await api.rollBackScript(script.name, version.version);
@@ -225,18 +243,16 @@ function Versions({ script, onShow, onError }: { script: Script; onShow: (versio
       <ul class="picks">
         {list.value?.versions.map((version) => (
           <li key={version.version}>
-            <button type="button" class="link" onClick={() => onShow(version)}>
-              {version.version}
+            <button type="button" class="link" title={`Show version ${version.version}`} onClick={() => discards() && onShow(version)}>
+              {formatTime(version.updated_ms, now.value)}
             </button>
-            <span>
-              {formatTime(version.updated_ms, now.value)} {version.owner}
-            </span>
+            <span>{version.version === script.version ? `${version.owner} in force` : version.owner}</span>
             {version.version !== script.version && (
-              <button type="button" class="link roll-back" onClick={() => void rollBack(version)}>
+              <button type="button" class="link roll-back" onClick={() => discards() && void rollBack(version)}>
                 Roll back
               </button>
             )}
-            {version.note && <p>{version.note}</p>}
+            {version.note && <p>{noteOf(version, list.value?.versions ?? [])}</p>}
           </li>
         ))}
       </ul>
@@ -266,8 +282,8 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
     <form class="card template-editor script-editor" aria-label="Script" onSubmit={save}>
       {stored && (
         <p class="script-counts">
-          <StateWord state={stored.state} /> version {stored.version} by {stored.owner || "anybody"}: {formatCount(stored.runs)} calls, {formatCount(stored.failures)} failed,{" "}
-          {formatCount(stored.effects)} effects, {formatCount(stored.refused)} refused
+          <StateWord state={stored.state} /> <span title={`version ${stored.version}`}>version of {formatTime(stored.updated_ms, now.value)}</span> by {stored.owner || "anybody"}:{" "}
+          {formatPlural(stored.runs, "call")}, {formatCount(stored.failures)} failed, {formatPlural(stored.effects, "effect")}, {formatCount(stored.refused)} refused
         </p>
       )}
       {stored?.problem && <p class="problem">{stored.problem}</p>}
@@ -310,6 +326,7 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
             Delete
           </button>
         )}
+        {isChanged(draft, stored) && <span class="unsaved">not saved</span>}
       </div>
     </form>
   );
@@ -373,7 +390,7 @@ export function ScriptsPage({ route }: { route: ScriptsRoute }) {
               }))}
             />
           )}
-          {stored && <Versions script={stored} onShow={(version) => show(stored.name, version)} onError={(text) => (error.value = text)} />}
+          {stored && <Versions script={stored} changed={isChanged(draft, stored)} onShow={(version) => show(stored.name, version)} onError={(text) => (error.value = text)} />}
         </div>
         <div>
           <Editor
