@@ -552,6 +552,11 @@ func TestAScriptGetsNothingElse(t *testing.T) {
 		"no number": `e:set { n = 0/0 }`, "a function": `e:set { n = print }`, "a list": `e:set { 1, 2 }`, "no table": `e:set(1)`, "no name": `e:command(1)`,
 		"many": `for i = 1, 100 do e:set { n = i } end`, "a large state": `self.s = ("x"):rep(5000)`, "memory": `local t = {} for i = 1, 1e9 do t[i] = {i} end`,
 		"a string": `local s = "x" while true do s = s .. s end`, "a pattern": `(("a"):rep(30)):find(("a*"):rep(30) .. "b")`,
+		"another pattern": `(("a"):rep(1e5)):find(".-.-.-b")`, "a width": `string.format("%99999d", 1)`, "a repetition": `("x"):rep(1e9)`, "a cycle": `self.me = self`,
+		"a deep state": `local t = self for i = 1, 100 do t.t = {} t = t.t end`, "a loop in pcall": `while true do pcall(function() while true do end end) end`,
+		"a loop in sort": `table.sort({2, 1}, function() while true do end end)`, "coroutines": `local function f() coroutine.wrap(f)() end f()`,
+		"a list behind texts": `getmetatable("").__newindex = {} local s = "x" s[6e7] = 1`, "an index of itself": `local t = {} setmetatable(t, {__index = t}) return t.x`,
+		"prints": `while true do print(("x"):rep(1e5)) end`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.put("hostile", "function on_reading(e, r)\n"+source+"\nend")
