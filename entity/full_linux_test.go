@@ -148,3 +148,82 @@ func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
 	}
 	check()
 }
+
+// To open a database SQLite needs room for the index of the WAL, which it makes anew.
+func TestAStoreIsOpenedAgainAndAgainOnADiskThatHasNoRoomAtAll(t *testing.T) {
+	disk := onSmallDisk(t, 16<<20)
+	if disk == "" {
+		return
+	}
+	dir := filepath.Join(disk, "store")
+	config := entity.Config{RetryMax: 100 * time.Millisecond}
+	s := open(t, dir, config)
+	s.write("a", at(0, "n", value.Int(0)))
+	reserve := filepath.Join(dir, "greenroom.reserve")
+	const whole = 256 << 10
+	if info, err := os.Stat(reserve); err != nil || info.Size() != whole {
+		t.Fatalf("the reserve is %v, %v", info, err)
+	}
+	others := 0
+	for restart := range 20 {
+		s.store.breaks.Store(true)
+		ending, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := s.Close(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) { // it waits for the write to be committed
+			t.Fatal(err)
+		}
+		cancel()
+		takeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
+		others++
+		s = open(t, dir, config)
+		if n := len(s.history("a", "n")); n != 1 {
+			t.Fatalf("restart %d finds %d readings, want 1", restart, n)
+		}
+		takeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
+		others++
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := s.Write(ctx, "a", []entity.Reading{at(1, "big", value.String(strings.Repeat("x", 60_000)))}, 0)
+		cancel()
+		if !errors.Is(err, entity.ErrFull) {
+			t.Fatalf("a write on a full disk: %v, want ErrFull", err)
+		}
+	}
+	for other := range others {
+		if err := os.Remove(filepath.Join(disk, fmt.Sprint("other", other))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for began := time.Now(); ; {
+		err := s.Write(t.Context(), "a", []entity.Reading{at(time.Since(began).Milliseconds()+10, "m", value.Int(1))}, 0)
+		if err != nil && !errors.Is(err, entity.ErrFull) { // it is tried again within RetryMax
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(reserve); err == nil && info.Size() == whole {
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("with room again the reserve is not made again")
+		}
+		if err := pause.For(t.Context(), 50*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// takeAll takes all that a disk has left.
+func takeAll(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{64 << 10, 4 << 10, 1} { // a file system gives whole pages
+		for block := make([]byte, size); err == nil; {
+			_, err = f.Write(block)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatal(err)
+		}
+		err = nil
+	}
+}

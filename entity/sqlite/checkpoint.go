@@ -38,7 +38,9 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 	}
 }
 
-// checkpoint copies the WAL, and restarts it when it is long.
+// checkpoint copies the WAL, and restarts it when it is long. It makes the reserve again when the
+// disk has room.
 func (s *Store) checkpoint() error {
+	s.reserve.Fill(sqlitedb.SpareRoom)
 	return s.copies.Make(context.Background(), s.longWAL, s.beginSlice, s.endSlice)
 }

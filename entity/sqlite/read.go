@@ -137,6 +137,7 @@ func (q *queries) close() {
 	for _, stmt := range q.all {
 		_ = stmt.Close() // the connections are closed next
 	}
+	q.all = nil
 }
 
 // Load returns an entity with what it has. See [entity.Store].

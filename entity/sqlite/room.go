@@ -9,6 +9,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
 // withRoom runs f, which is one transaction. If the disk is full, it makes a checkpoint and runs f
@@ -22,6 +23,27 @@ func (s *Store) withRoom(f func() error) error {
 	}
 	if isFull(err) {
 		err = fmt.Errorf("%w: %w", entity.ErrFull, err)
+	}
+	return err
+}
+
+// openInReserve opens the database. If the disk has no room for that, it does so again in the room
+// of the reserve, and keeps what is left of it for the next time.
+func (s *Store) openInReserve(ctx context.Context) error {
+	err := s.openDatabase(ctx)
+	if isFull(err) {
+		_ = s.closeDatabase() // it fails where opening has failed
+		released, removal := s.reserve.Release()
+		if !released {
+			return fmt.Errorf("%w: opening needs %d KiB on the disk of %s: %w", entity.ErrFull, sqlitedb.ReserveBytes>>10, s.path, errors.Join(err, removal))
+		}
+		if err = s.openDatabase(ctx); isFull(err) {
+			err = fmt.Errorf("%w: %w", entity.ErrFull, err)
+		}
+		s.reserve.Refill()
+	}
+	if err == nil {
+		s.reserve.Fill(sqlitedb.SpareRoom)
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 const (
 	databaseName = "greenroom.db"
 	lockName     = "greenroom.lock"
+	reserveName  = "greenroom.reserve"
 
 	// readers is the number of queries that run at the same time; others wait.
 	readers = 4
@@ -76,6 +77,9 @@ type Store struct {
 	path string // of the database
 	lock *os.File
 
+	// reserve belongs to Open and Close, and between them to the goroutine that makes checkpoints.
+	reserve *sqlitedb.Reserve
+
 	readDB  *sql.DB
 	queries queries
 	long    chan struct{} // holds a token for each query of a history that runs
@@ -128,7 +132,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{opts: opts, longWAL: sqlitedb.LongWAL, maxTail: maxTail, slice: sliceBytes, opened: time.Now(), tail: newTail(), names: &names{byNum: make(map[int64]string)}}
+	s := &Store{opts: opts, longWAL: sqlitedb.LongWAL, maxTail: maxTail, slice: sliceBytes, opened: time.Now()}
 	defer func() {
 		if err != nil {
 			_ = s.Close() // the error that led here says more
@@ -149,31 +153,12 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	if s.lock == nil {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
-	path := filepath.Join(dir, databaseName)
-	s.path = path
-	if err := sqlitedb.CheckFiles(path); err != nil {
+	s.path = filepath.Join(dir, databaseName)
+	s.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
+	if err := sqlitedb.CheckFiles(s.path); err != nil {
 		return nil, err
 	}
-	if err := s.openWriter(ctx, path); err != nil {
-		return nil, err
-	}
-	s.readDB, err = sql.Open("sqlite", sqlitedb.DSN(path, "immediate", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
-	if err != nil {
-		return nil, err
-	}
-	s.long = make(chan struct{}, longReaders)
-	s.readDB.SetMaxOpenConns(readers)
-	s.readDB.SetMaxIdleConns(readers)
-	if err := s.queries.prepare(ctx, s.readDB); err != nil {
-		return nil, err
-	}
-	if s.copies, err = sqlitedb.OpenCheckpoints(path); err != nil {
-		return nil, err
-	}
-	if err := s.readInfo(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.replay(ctx); err != nil {
+	if err := s.openInReserve(ctx); err != nil {
 		return nil, err
 	}
 	s.stop = make(chan struct{})
@@ -186,6 +171,31 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		s.working.Go(func() { s.seals(s.stop) })
 	}
 	return s, nil
+}
+
+// openDatabase opens the connections, and reads what is in memory while the store is open.
+func (s *Store) openDatabase(ctx context.Context) (err error) {
+	s.tail, s.names = newTail(), &names{byNum: make(map[int64]string)}
+	if err := s.openWriter(ctx, s.path); err != nil {
+		return err
+	}
+	s.readDB, err = sql.Open("sqlite", sqlitedb.DSN(s.path, "immediate", "busy_timeout(5000)", "query_only(1)", "cache_size(-8000)"))
+	if err != nil {
+		return err
+	}
+	s.long = make(chan struct{}, longReaders)
+	s.readDB.SetMaxOpenConns(readers)
+	s.readDB.SetMaxIdleConns(readers)
+	if err := s.queries.prepare(ctx, s.readDB); err != nil {
+		return err
+	}
+	if s.copies, err = sqlitedb.OpenCheckpoints(s.path); err != nil {
+		return err
+	}
+	if err := s.readInfo(ctx); err != nil {
+		return err
+	}
+	return s.replay(ctx)
 }
 
 // openWriter opens the connection that writes.
@@ -313,6 +323,19 @@ func (s *Store) halt() bool {
 
 // release closes everything that is open.
 func (s *Store) release() error {
+	err := s.closeDatabase()
+	if s.reserve != nil {
+		s.reserve.Refill() // with what a full disk has just got back
+	}
+	if s.lock != nil {
+		err = errors.Join(err, sqlitedb.Unlock(s.lock))
+	}
+	s.lock = nil
+	return err
+}
+
+// closeDatabase closes what openDatabase has opened.
+func (s *Store) closeDatabase() error {
 	var errs []error
 	if s.copies != nil {
 		errs = append(errs, s.copies.Close())
@@ -324,10 +347,7 @@ func (s *Store) release() error {
 	if s.w != nil {
 		errs = append(errs, s.w.close())
 	}
-	if s.lock != nil {
-		errs = append(errs, sqlitedb.Unlock(s.lock))
-	}
-	s.copies, s.readDB, s.w, s.lock = nil, nil, nil, nil
+	s.copies, s.readDB, s.w = nil, nil, nil
 	return errors.Join(errs...)
 }
 
