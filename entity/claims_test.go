@@ -162,6 +162,48 @@ func TestTheTypeOfATargetHoldsForPutsThatComeTogether(t *testing.T) {
 			t.Fatalf("round %d: the edge is change %d, and its target of another type since change %d", i, put, typed)
 		}
 	}
+	live := s.edges("lamp", entity.Out)
+	s = s.reopen(entity.Config{})
+	if got := s.edges("lamp", entity.Out); got != live {
+		t.Errorf("after a restart:\n%s\nlive:\n%s", got, live)
+	}
+}
+
+// Of those who make an entity that is not there, one has made it, and it stays as that one has.
+func TestAnEntityIsMadeOnceByThoseThatComeTogether(t *testing.T) {
+	t.Parallel()
+	rounds := soaktest.Rounds(t, 10, 1000)
+	s := open(t, t.TempDir(), entity.Config{})
+	makers := make([]func() error, 10)
+	winners := make([]string, rounds)
+	for round := range rounds {
+		id := fmt.Sprintf("e%d", round)
+		for i := range makers {
+			makers[i] = func() error {
+				_, err := s.Edit(t.Context(), id, entity.Edits{If: entity.IfNone, Patches: []entity.Patch{merge(entity.Attributes, fmt.Sprintf(`{"by":%d}`, i))}})
+				return err
+			}
+		}
+		for i, err := range together(makers...) {
+			switch {
+			case err == nil && winners[round] == "":
+				winners[round] = fmt.Sprint(i)
+			case err == nil:
+				t.Fatalf("round %d: %s has made it, and so has %d", round, winners[round], i)
+			case !errors.Is(err, entity.ErrConflict):
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 { // live, and after a restart
+		for round, want := range winners {
+			a := s.entity(fmt.Sprintf("e%d", round)).Attributes
+			if len(a) != 1 || fmt.Sprint(a[0].Value.Int()) != want {
+				t.Errorf("round %d: it was made by %q, and has %v", round, want, a)
+			}
+		}
+		s = s.reopen(entity.Config{})
+	}
 }
 
 // laterChanges returns a function that tells at which changes from now on an edge to an

@@ -3,9 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +72,21 @@ func TestBackupOfARunningServerIsRestored(t *testing.T) {
 		if p.TS != i || p.Value != i {
 			t.Errorf("reading %d is %+v", i, p)
 		}
+	}
+	for _, query := range []string{ // of what is in the copy, whatever was written meanwhile
+		"agg=avg,p50,count,rate&step=7ms&from=0&to=50", "points=10&from=0&to=49", "agg=last&step=30ms&from=10&to=50&fill=previous",
+	} {
+		var before, after map[string]any
+		s.get("/v1/entities/room/telemetry/n?"+query, &before)
+		r.get("/v1/entities/room/telemetry/n?"+query, &after)
+		if len(before) == 0 || !reflect.DeepEqual(before, after) {
+			t.Errorf("%s is %v on the restored store, and %v on that of the backup", query, after, before)
+		}
+	}
+	var found struct{ Entities []struct{ ID string } }
+	r.get("/v1/entities?q="+url.QueryEscape("attributes.floor = 3"), &found)
+	if len(found.Entities) != 1 || found.Entities[0].ID != "room" {
+		t.Errorf("a search finds %v, want the room", found.Entities)
 	}
 	// A stream that had seen more than the copy has is told that it cannot go on here.
 	ahead := s.open("/v1/stream")

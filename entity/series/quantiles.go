@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/DataDog/sketches-go/ddsketch"
@@ -117,11 +118,28 @@ func (q *quantiles) at(p float64, count int64, low, high value.Value) value.Valu
 	if value.CompareNumbers(a, b) == 0 {
 		return a
 	}
+	if a.Kind() == value.KindInt && b.Kind() == value.KindInt && (large(a.Int()) || large(b.Int())) {
+		return finite(betweenIntegers(a.Int(), b.Int(), rest))
+	}
 	x, y := float(a), float(b)
 	if between := x + (y-x)*part; !math.IsInf(between, 0) {
 		return finite(between)
 	}
 	return finite(x*(1-part) + y*part) // y-x is beyond the floats
+}
+
+// large reports whether there may be no float for an integer.
+func large(n int64) bool { return n > 1<<53 || n < -1<<53 }
+
+// betweenIntegers returns a + (b-a)*part/100, rounded once: as floats, a and b may each be off by
+// more than lies between them and the answer.
+func betweenIntegers(a, b int64, part float64) float64 {
+	const bits = 200 // 64 for a and b, 53 for part, 7 for 100, and some for the quotient
+	number := func() *big.Float { return new(big.Float).SetPrec(bits) }
+	weighted := number().Mul(number().SetInt64(a), number().Sub(number().SetInt64(100), number().SetFloat64(part)))
+	weighted.Add(weighted, number().Mul(number().SetInt64(b), number().SetFloat64(part)))
+	f, _ := weighted.Quo(weighted, number().SetInt64(100)).Float64()
+	return f
 }
 
 // ranked returns the number of a rank, from 0 to count-1.

@@ -85,6 +85,30 @@ func TestPercentilesOfIntegersAreIntegersWhereOneIsMeant(t *testing.T) {
 	}
 }
 
+func TestPercentilesBetweenLargeIntegersAreRoundedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		list []int64
+		p    Func
+		want float64
+	}{
+		{[]int64{math.MinInt64, math.MaxInt64}, "p50", -0.5},
+		{[]int64{math.MinInt64, math.MaxInt64 - 7}, "p50", -4},
+		{[]int64{1<<53 + 1, -1<<53 - 4}, "p50", -1.5},
+		{[]int64{-2, math.MinInt64}, "p100", -2},
+		{[]int64{-8, 1<<62 + 8, math.MinInt64}, "p50", -8},
+		{[]int64{math.MinInt64, math.MaxInt64}, "p75", 1<<62 - 0.75},
+		{[]int64{1, 2}, "p50", 1.5},
+	} {
+		s := NewSummary(true)
+		for i, v := range tt.list {
+			_ = s.Add(Point{TS: int64(i), Value: value.Int(v)})
+		}
+		if got := s.Value(tt.p); float(got) != tt.want {
+			t.Errorf("%s of %d is %v, want %v", tt.p, tt.list, got, tt.want)
+		}
+	}
+}
+
 func TestAnEncodedRowIsSmall(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 6))
 	s := NewSummary(true)

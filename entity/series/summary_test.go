@@ -60,12 +60,18 @@ func naivePercentile(f Func, sorted []value.Value) value.Value {
 	rank, _ := new(big.Rat).SetString(string(f[1:]))
 	rank.Mul(rank, big.NewRat(int64(len(sorted)-1), 100))
 	below := new(big.Int).Div(rank.Num(), rank.Denom()).Int64()
-	part, _ := rank.Sub(rank, new(big.Rat).SetInt64(below)).Float64()
+	rest := rank.Sub(rank, new(big.Rat).SetInt64(below))
 	low := sorted[below]
-	if part == 0 || rat(low).Cmp(rat(sorted[below+1])) == 0 {
+	if rest.Sign() == 0 || rat(low).Cmp(rat(sorted[below+1])) == 0 {
 		return low
 	}
 	high := sorted[below+1]
+	if low.Kind() == value.KindInt && high.Kind() == value.KindInt && (large(low.Int()) || large(high.Int())) {
+		between := new(big.Rat).Sub(rat(high), rat(low))
+		f, _ := between.Mul(between, rest).Add(between, rat(low)).Float64()
+		return finite(f)
+	}
+	part, _ := rest.Float64()
 	return finite(float(low) + (float(high)-float(low))*part)
 }
 
