@@ -1,6 +1,6 @@
 // Package nats has an engine for package cluster on NATS with JetStream:
 //
-//	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222") // or package cluster/embedded
+//	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222", nats.MaxReconnects(-1)) // or package cluster/embedded
 //	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "GREENROOM", Replicas: 3})
 //	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
 //
@@ -8,6 +8,11 @@
 // that its subject must have, and read from the stream's leader, since other replicas may be out of
 // date. The stream must not be deleted while there are members: they would not see what is put
 // after that.
+//
+// By default, NATS's client gives up a server that is away after two minutes, for good: MaxReconnects(-1) has it go
+// on. It takes four minutes to notice that the host of a server has lost its power or is cut off, longer than any
+// lease lasts. So if a call has no answer, the engine sees whether the connection answers at all, and if not has the
+// client connect to another server.
 package nats
 
 import (
@@ -19,6 +24,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,6 +46,10 @@ const (
 	putAgain       = time.Millisecond
 	putAgainWithin = 5 * time.Second
 )
+
+// pingWithin is within which time a connection has to answer on which a call has had no answer. A lease could not be
+// renewed over a slower one.
+const pingWithin = 2 * time.Second
 
 // createAgain is how long Open waits before it asks servers again to make the stream.
 const createAgain = 100 * time.Millisecond
@@ -63,10 +73,12 @@ type Config struct {
 // Engine is a cluster.Engine. [Open] makes one. It has nothing to close: its watches end when they are
 // stopped, and the connection is the caller's.
 type Engine struct {
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	prefix string // of subjects
-	log    *slog.Logger
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	stream  jetstream.Stream
+	prefix  string // of subjects
+	log     *slog.Logger
+	pinging atomic.Bool // somebody sees whether the connection answers
 }
 
 var _ cluster.Engine = (*Engine)(nil)
@@ -99,7 +111,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 	case len(has.Subjects) != 1 || has.Subjects[0] != name+".*":
 		return nil, fmt.Errorf("open the stream %q: its subjects are %v, and must be %s.*", name, has.Subjects, name)
 	}
-	return &Engine{js: js, stream: stream, prefix: name + ".", log: cmp.Or(cfg.Log, slog.Default())}, nil
+	return &Engine{nc: nc, js: js, stream: stream, prefix: name + ".", log: cmp.Or(cfg.Log, slog.Default())}, nil
 }
 
 // What a cluster of servers refuses with while too few of them are there.
@@ -160,6 +172,7 @@ func (e *Engine) put(ctx context.Context, key string, value []byte, was cluster.
 	case refusedWith(err, jetstream.JSErrCodeStreamWrongLastSequence), refusedWith(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return 0, fmt.Errorf("put %q at %d: %w: %w", key, was, cluster.ErrConflict, err)
 	default:
+		e.suspect(err)
 		return 0, fmt.Errorf("put %q: %w: %w", key, cluster.ErrUnsure, err)
 	}
 }
@@ -179,8 +192,27 @@ func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return cluster.Entry{}, fmt.Errorf("get %q: %w", key, cluster.ErrNotFound)
 	default:
+		e.suspect(err)
 		return cluster.Entry{}, fmt.Errorf("get %q: %w", key, err)
 	}
+}
+
+// suspect sees whether the connection is alive after a call that had no answer, and gives it up if it is not. It does
+// not wait for that.
+func (e *Engine) suspect(err error) {
+	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) || !e.nc.IsConnected() || !e.pinging.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer e.pinging.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), pingWithin)
+		defer cancel()
+		if e.nc.FlushWithContext(ctx) == nil || ctx.Err() == nil {
+			return // or the client knows already
+		}
+		e.log.Warn("server does not answer: the client connects anew", slog.String("server", e.nc.ConnectedUrlRedacted()))
+		_ = e.nc.ForceReconnect() // it fails if the user has closed it
+	}()
 }
 
 // Watch implements cluster.Engine. It retries until the server accepts it; after that the client

@@ -2,7 +2,11 @@ package nats_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,5 +132,96 @@ func TestMembersGiveTheirShardsToEachOther(t *testing.T) {
 	}
 	if second := take(ofB); second <= first {
 		t.Errorf("the epoch is %d after %d", second, first)
+	}
+}
+
+// hole passes on what clients and a server send each other until it is to swallow it, as a network does with what goes
+// to a host without power: no connection ends.
+type hole struct {
+	addr     string
+	swallows atomic.Bool
+}
+
+func dig(t *testing.T, server string) *hole {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	h := &hole{addr: listener.Addr().String()}
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = near.Close()
+				return
+			}
+			t.Cleanup(func() { _ = near.Close(); _ = far.Close() })
+			go h.pass(near, far)
+			go h.pass(far, near)
+		}
+	}()
+	return h
+}
+
+func (h *hole) pass(from io.Reader, to io.Writer) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if !h.swallows.Load() {
+			_, _ = to.Write(buf[:n])
+		}
+	}
+}
+
+// TestAServerWithoutPowerIsLeftForAnother has a server end without closing its connections. NATS's client would notice
+// after four minutes.
+func TestAServerWithoutPowerIsLeftForAnother(t *testing.T) {
+	t.Parallel()
+	connect := serve(t)
+	direct := connect().ConnectedUrl()
+	h := dig(t, strings.TrimPrefix(direct, "nats://"))
+	nc, err := natsgo.Connect("nats://"+h.addr+","+direct, natsgo.DontRandomize(), natsgo.MaxReconnects(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	e := open(t, nc)
+	seen := make(chan cluster.Entry, 10)
+	t.Cleanup(e.Watch("k", func(e cluster.Entry) { seen <- e }))
+	rev, err := e.Put(t.Context(), "k", []byte("1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-seen
+	h.swallows.Store(true)
+	all, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		ctx, cancel := context.WithTimeout(all, time.Second)
+		_, err := e.Put(ctx, "k", []byte("2"), rev)
+		cancel()
+		if err == nil || errors.Is(err, cluster.ErrConflict) { // with what had waited for the connection
+			break
+		}
+		if all.Err() != nil {
+			t.Fatalf("nothing was put in a minute: %v", err)
+		}
+	}
+	select {
+	case got := <-seen:
+		if string(got.Value) != "2" {
+			t.Errorf("the watch has seen %q", got.Value)
+		}
+	case <-all.Done():
+		t.Error("the watch sees nothing any more")
 	}
 }
