@@ -320,6 +320,10 @@ func (k *keeper) met(name string, had, now sighting) {
 			links.Lose(name, now.System)
 		}
 	}
+	own := name == k.m.sys.Name() && now.Join == k.own.Join && now.System == k.own.System
+	if own && now.State == stateDead { // it ends, and what its router is told now nobody would handle
+		return
+	}
 	if had.Join != now.Join || had.State != now.State || had.Router != now.Router {
 		k.routes()
 	}

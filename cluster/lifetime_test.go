@@ -379,3 +379,19 @@ func TestAnOpenSessionIsNoEvidence(t *testing.T) {
 		t.Error("one that has no session is not taken for one that refuses")
 	}
 }
+
+// TestAMemberThatLeavesHasNoDeadLetters has members leave in order: nobody is to read a warning for that.
+func TestAMemberThatLeavesHasNoDeadLetters(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		engine := new(memory.Engine)
+		a, b := joinLapsing(k, engine, "a"), joinLapsing(k, engine, "b")
+		k.Advance(20 * time.Second)
+		for _, n := range []*lapsing{a, b} {
+			n.BeginToLeave()
+			k.Advance(20 * time.Second)
+			if err := n.Err(); err != nil || n.System().Stats().DeadLetters > 0 {
+				k.T().Errorf("%s has left with %v and the dead letters %+v", n.Name(), err, n.System().DeadLetters())
+			}
+		}
+	})
+}
