@@ -91,6 +91,8 @@ type Config struct {
 	// the process may open. If it is "", or the socket cannot be created, which is logged, the
 	// console is available over HTTP only.
 	Console string
+
+	front *fronted // what is in front of the server, nil for nothing
 }
 
 func (c *Config) setDefaults() {

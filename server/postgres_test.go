@@ -20,6 +20,12 @@ import (
 var notOnPostgres = map[string]string{
 	"TestServerOnPostgres":                   "runs the others",
 	"TestOneSchemaHasOneServer":              "is about PostgreSQL wherever it runs",
+	"TestANodePassesOnWhatClientsSend":       "likewise",
+	"TestARequestWaitsForTheNextOwner":       "likewise",
+	"TestAFormerOwnerAnswersNobody":          "likewise",
+	"TestNodesMustKnowTheSameSecret":         "likewise",
+	"TestNodesThatCannotBe":                  "likewise",
+	"TestAClientIsTheSameOnTheOtherNode":     "has no store",
 	"TestPasswordOfTheStoreIsShownNowhere":   "likewise",
 	"TestTheGuideToEntitiesIsARun":           "starts its own servers, one with PostgreSQL",
 	"TestOneDirectoryHasOneServer":           "is about the directory of a SQLite store",

@@ -142,15 +142,13 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 			return nil, err
 		}
 	}
-	open := cfg.Insecure || s.certificates != nil
-	if s.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP, open); err != nil {
+	if err = s.listen(ctx); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func(context.Context) { _ = s.httpLn.Close() })
-	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT, open); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(context.Context) { _ = s.mqttLn.Close() })
+	undo = append(undo, func(context.Context) {
+		_ = s.httpLn.Close()
+		_ = s.mqttLn.Close()
+	})
 	store, err := openStore()
 	if err != nil {
 		return nil, err
@@ -224,6 +222,22 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 		return nil, err
 	}
 	return s, nil
+}
+
+// listen opens the listeners, unless a Front has them.
+func (s *Server) listen(ctx context.Context) (err error) {
+	if f := s.cfg.front; f != nil {
+		s.httpLn, s.mqttLn = f.http, f.mqtt
+		return nil
+	}
+	open := s.cfg.Insecure || s.certificates != nil
+	if s.httpLn, err = listen(ctx, "HTTP", "--http", s.cfg.HTTP, open); err != nil {
+		return err
+	}
+	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", s.cfg.MQTT, open); err != nil {
+		_ = s.httpLn.Close()
+	}
+	return err
 }
 
 // layouts returns the conventions of topics that devices may use besides the server's own and those
@@ -350,6 +364,9 @@ func (s *Server) finishRequests(ctx context.Context) error {
 	half, cancel := pause.Half(ctx)
 	defer cancel()
 	s.conns.close()
+	if s.cfg.front != nil {
+		s.cfg.front.finish(half)
+	}
 	if err := s.http.Shutdown(half); err != nil {
 		_ = s.http.Close() // the error of Shutdown says more
 		return fmt.Errorf("finish HTTP requests: %w", err)

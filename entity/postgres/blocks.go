@@ -184,7 +184,7 @@ func (s *Store) lockBlocks(ctx context.Context, tx pgx.Tx, durable bool) error {
 			return err
 		}
 		if epoch != s.epoch {
-			return fmt.Errorf("%w: restart this one", ErrTakenOver)
+			return s.takenOver()
 		}
 		return nil
 	})

@@ -35,6 +35,11 @@ func TestServersTakeTheStoreByTheirClaims(t *testing.T) {
 
 	next := open(t, url, Options{Claim: 1<<40 + 7})
 	commit(t, next, atTimes(2, 2))
+	select {
+	case <-old.TakenOver():
+		t.Error("the server before knows that without having asked")
+	default:
+	}
 	if err := next.changeBlocks(t.Context(), true, noChange); err != nil {
 		t.Errorf("the next server changes blocks: %v", err)
 	}
@@ -54,6 +59,11 @@ func TestServersTakeTheStoreByTheirClaims(t *testing.T) {
 		if err := write(); !errors.Is(err, ErrTakenOver) {
 			t.Errorf("%s of the server before: %v, want %v", what, err, ErrTakenOver)
 		}
+	}
+	select {
+	case <-old.TakenOver():
+	default:
+		t.Error("the server before does not say that another one has taken the store")
 	}
 	if got := times(t, next, "a", "t"); !slices.Equal(got, []int64{1, 2}) {
 		t.Errorf("the times are %v", got)
@@ -85,6 +95,20 @@ func TestServersWithAndWithoutAClaimKeepEachOtherOut(t *testing.T) {
 		commit(t, s, atTimes(claim+1, int64(claim)))
 		closeStore(t, s)
 	}
+}
+
+// TestAServerWhoseConnectionSurvivesKnowsThatTheStoreWasTaken although the next one's changes are in its way.
+func TestAServerWhoseConnectionSurvivesKnowsThatTheStoreWasTaken(t *testing.T) {
+	url := pgtest.Database(t)
+	old := open(t, url, Options{Claim: 1})
+	commit(t, old, atTimes(1, 1))
+	if _, err := old.w.Conn.Exec(t.Context(), "BEGIN; INSERT INTO change SELECT (jsonb_populate_record(change, '{\"first\":2}')).* FROM change; UPDATE greenroom SET epoch = epoch + 1, commits = commits + 1, last_change = 2; COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Commit(t.Context(), atTimes(2, 2)); !errors.Is(err, ErrTakenOver) {
+		t.Errorf("a commit: %v, want %v", err, ErrTakenOver)
+	}
+	closeStore(t, old)
 }
 
 func noChange(pgx.Tx) error { return nil }

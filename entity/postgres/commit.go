@@ -59,10 +59,18 @@ func (w *writer) commit(ctx context.Context, b *entity.Batch) error {
 		t.adopt()
 	case w.Conn.IsClosed():
 		w.unsure = &attempt{commits: t.next.commits, first: b.First, records: len(b.Records)}
-	case pgdb.Code(err) == pgdb.CodeDivisionByZero:
-		err = fmt.Errorf("%w: restart this one", ErrTakenOver)
+	case pgdb.Code(err) == pgdb.CodeDivisionByZero || pgdb.Code(err) == pgdb.CodeUniqueViolation && w.isOvertaken(ctx):
+		err = w.s.takenOver()
 	}
 	return err
+}
+
+// isOvertaken reports whether the epoch is not this writer's. The rows of the next one may be in the way before the
+// count of the commits is: that comes last in a transaction.
+func (w *writer) isOvertaken(ctx context.Context) bool {
+	var epoch int64
+	err := w.Conn.QueryRow(ctx, "SELECT epoch FROM greenroom").Scan(&epoch)
+	return err == nil && epoch != w.epoch // the next attempt shows it otherwise
 }
 
 // mergeAfter is how many commits do not try to copy after a failure to copy.

@@ -46,6 +46,9 @@ type Store struct {
 
 	opened time.Time
 
+	lost     chan struct{} // closed when another server has taken the schema
+	loseOnce sync.Once
+
 	stop func() // ends the goroutines that maintain the store and waits for them
 	work chan struct{}
 }
@@ -62,7 +65,7 @@ var _ entity.Store = (*Store)(nil)
 //
 // Close the store when done; an entity runtime closes the store that it was given.
 func Open(ctx context.Context, address string, opts Options) (_ *Store, err error) {
-	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1), sealer: make(chan struct{}, 1), compacting: make(chan struct{}, 1), runRows: runRows}
+	s := &Store{writing: make(chan struct{}, 1), work: make(chan struct{}, 1), sealer: make(chan struct{}, 1), compacting: make(chan struct{}, 1), runRows: runRows, lost: make(chan struct{})}
 	s.opts = opts.withDefaults()
 	s.sealing = newSealing(s.opts.SealAfter)
 	if s.cfg, err = parse(address, &s.opts); err != nil {
@@ -90,6 +93,16 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	s.opened = time.Now()
 	s.stop = s.maintain()
 	return s, nil
+}
+
+// TakenOver returns a channel that is closed when the store finds that another server has taken the schema, which it does when it
+// writes. It writes nothing any more then, and what it has read may be out of date.
+func (s *Store) TakenOver() <-chan struct{} { return s.lost }
+
+// takenOver notes that, and returns the error.
+func (s *Store) takenOver() error {
+	s.loseOnce.Do(func() { close(s.lost) })
+	return fmt.Errorf("%w: restart this one", ErrTakenOver)
 }
 
 // String returns the address of the store without the password, for logs.

@@ -177,7 +177,7 @@ func (w *writer) load(ctx context.Context) error {
 	}
 	known := w.identity == "" || now.commits == w.state.commits || w.unsure != nil && now.commits == w.unsure.commits
 	if epoch != w.epoch || w.identity != "" && identity != w.identity || !known {
-		return fmt.Errorf("%w: restart this one", ErrTakenOver)
+		return w.s.takenOver()
 	}
 	if err := w.loadKeys(ctx); err != nil {
 		return fmt.Errorf("read the keys: %w", err)
@@ -252,7 +252,7 @@ func (w *writer) current(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("read the epoch: %w", err)
 	}
 	if epoch != w.epoch {
-		return fmt.Errorf("%w: restart this one", ErrTakenOver)
+		return w.s.takenOver()
 	}
 	return nil
 }

@@ -1,0 +1,403 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/entity/postgres"
+	"github.com/greenroom-go/greenroom/internal/keyed"
+)
+
+// NodeConfig says which node of a cluster a [Front] is. Name and Secret are needed.
+type NodeConfig struct {
+	// Name is the name of the node, which no other has.
+	Name string
+	// Link is the address at which the other nodes reach this one, host:port; by default a free port of the
+	// loopback address.
+	Link string
+	// Secret is known to all nodes, and to nobody else: who knows it may do everything. It has at least 24 bytes,
+	// which must be random. Connections between nodes are TLS by which both prove that they know it.
+	Secret string
+	// Control answers requests that come by the link from those who know the secret, other than what nodes send on for
+	// clients. By default they are not found.
+	Control http.Handler
+}
+
+// Front is a node of a cluster of servers with one store, a database. One node at a time owns the store, and runs
+// a [Server] on it. Each of them listens for clients, and passes on to the owner what they send: HTTP by request, so
+// that connections survive a change of owner, and MQTT by connection. What comes while nobody is known to own the
+// store waits for some seconds.
+//
+// Who the owner is, is not for the Front to decide: [Front.Own], [Front.Release] and [Front.Abandon] say that it is this
+// node, and no longer, and [Front.Follow] that it is another one. It is safe for concurrent use.
+type Front struct {
+	cfg    Config
+	node   NodeConfig
+	log    *slog.Logger
+	secure *certificates // nil without TLS
+	conns  *httpConns
+	keyed  *tls.Config
+
+	httpLn, mqttLn, linkLn net.Listener
+	http, link             *http.Server
+	linkHTTP               *handed // connections of the link that speak HTTP
+	forwarding             chan struct{}
+
+	running context.Context //nolint:containedctx // its own life
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+
+	mu      sync.Mutex
+	now     *answerer     // guarded by mu; who answers clients, nil if nobody is known to
+	epoch   uint64        // guarded by mu; the greatest of an owner
+	changed chan struct{} // guarded by mu; closed when now is another one
+	drained sync.WaitGroup
+}
+
+// answerer is who answers clients: a server on this node, or another node.
+type answerer struct {
+	node  string
+	epoch uint64
+	addr  string // of its link
+	trip  *http.Transport
+
+	local   *Server // nil on another node
+	held    func() bool
+	in      *handed            // MQTT connections for it
+	stopRun context.CancelFunc // has it end in order
+	ran     chan struct{}      // closed when it has ended
+
+	ctx    context.Context //nolint:containedctx // ends when somebody else answers
+	cancel context.CancelFunc
+
+	requests sync.WaitGroup // that the local server answers
+	fence    sync.RWMutex   // requests are added under a read lock
+	closed   atomic.Bool    // no more are added; set under fence
+
+	mu   sync.Mutex
+	used map[net.Conn]int // guarded by mu; connections with requests that the local server answers
+}
+
+const (
+	// MaxForwarded bounds the MQTT connections that a node of a cluster passes on to the owner of the store.
+	// Further ones are closed.
+	MaxForwarded = 20_000
+
+	ownerWithin = 10 * time.Second // so long what comes waits for an owner
+	linkWithin  = 5 * time.Second  // for a handshake between nodes
+
+	// answersWithin is for a former owner on another node to answer what it has got. It may be frozen.
+	answersWithin = 250 * time.Millisecond
+)
+
+// ErrNodes is wrapped by errors about servers that cannot be nodes of a cluster.
+var ErrNodes = errors.New("nodes of a cluster")
+
+// NewFront opens the listeners: clients can connect from now on, and wait for an owner. The store must be a PostgreSQL
+// database, and the certificate in a file: with --acme each node would order its own. It fails with ErrNodes, ErrAddressInUse,
+// ErrNotLoopback, ErrTLS or ErrProxy. Call Run, or Close if Run is not called.
+func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err error) {
+	cfg.setDefaults()
+	f := &Front{cfg: cfg, node: node, log: cfg.Logger, conns: newHTTPConns(MaxHTTPConnections), changed: make(chan struct{}), forwarding: make(chan struct{}, MaxForwarded)}
+	f.running, f.stop = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	switch {
+	case node.Name == "":
+		return nil, fmt.Errorf("%w: the name of the node is empty", ErrNodes)
+	case !postgres.IsURL(cfg.Store):
+		return nil, fmt.Errorf("%w: they share a store, so --store must be postgres://user@host/database, not %q", ErrNodes, StoreName(cfg.Store))
+	case len(cfg.TLS.ACME.Hosts) > 0:
+		return nil, fmt.Errorf("%w: the certificate must be in a file, --tls-cert and --tls-key: with --acme each node would order its own", ErrNodes)
+	}
+	if f.keyed, err = keyed.TLS(node.Secret, linkHTTP, linkMQTT); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNodes, err)
+	}
+	if f.conns.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if cfg.TLS.Enabled() {
+		if f.secure, err = newCertificates(cfg.TLS, cfg.Logger); err != nil {
+			return nil, err
+		}
+	}
+	open := cfg.Insecure || f.secure != nil
+	if f.httpLn, err = listen(ctx, "HTTP", "--http", cfg.HTTP, open); err != nil {
+		return nil, err
+	}
+	if f.mqttLn, err = listen(ctx, "MQTT", "--mqtt", cfg.MQTT, open); err != nil {
+		return nil, err
+	}
+	if f.linkLn, err = listen(ctx, "other nodes", "--join", cmp.Or(node.Link, "127.0.0.1:0"), true); err != nil {
+		return nil, err
+	}
+	f.linkHTTP = newHanded(f.linkLn.Addr())
+	quiet := slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)
+	f.http = &http.Server{
+		Handler: http.HandlerFunc(f.serve), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnState: f.conns.note, ConnContext: withRaw, ErrorLog: quiet,
+	}
+	f.link = &http.Server{
+		Handler: http.HandlerFunc(f.serveLink), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: 2 * maxHeaderBytes, ConnContext: withRaw, ErrorLog: quiet,
+	}
+	return f, nil
+}
+
+// HTTPAddr returns the address of the HTTP API, host:port.
+func (f *Front) HTTPAddr() string { return f.httpLn.Addr().String() }
+
+// MQTTAddr returns the address for MQTT, host:port.
+func (f *Front) MQTTAddr() string { return f.mqttLn.Addr().String() }
+
+// LinkAddr returns the address for the other nodes, host:port.
+func (f *Front) LinkAddr() string { return f.linkLn.Addr().String() }
+
+// Run serves clients until ctx ends, and then closes everything; Release before has the server end in order. It returns nil
+// once that is done, and the error of a listener that has failed.
+func (f *Front) Run(ctx context.Context) error {
+	failed := make(chan error, 2)
+	clients := f.conns.listener(f.httpLn)
+	if f.secure != nil {
+		clients = f.secure.listener(clients, f.cfg.TLS.httpProtocols())
+	}
+	f.work.Go(func() { failed <- f.http.Serve(clients) })
+	f.work.Go(func() { failed <- f.link.Serve(f.linkHTTP) })
+	f.work.Go(f.acceptMQTT)
+	f.work.Go(f.acceptLink)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serve HTTP: %w", err)
+	}
+	f.Close()
+	return err
+}
+
+// Close closes everything at once, and waits until that is done. A server that still runs ends in order, and is waited
+// for as well.
+func (f *Front) Close() {
+	f.Abandon()
+	f.mu.Lock()
+	f.stop()
+	f.mu.Unlock()
+	for _, ln := range []net.Listener{f.httpLn, f.mqttLn, f.linkLn} {
+		if ln != nil {
+			_ = ln.Close() // it may be closed already
+		}
+	}
+	if f.http != nil {
+		_ = f.http.Close()
+		_ = f.link.Close()
+	}
+	f.work.Wait()
+	f.drained.Wait()
+}
+
+// Own opens the store with a claim, the epoch with which this node owns it, and has a server on it answer clients:
+// here and, by their links, on the other nodes. held reports whether the node still owns the store; it is asked for
+// each request, and must not block. Own returns when the server has started. It fails with an error of [New], and
+// if a later owner is known.
+//
+// The server ends with Release, Abandon or Close, if another node has a later epoch, and if the store finds
+// that another server has taken it.
+func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Server, error) {
+	cfg := f.cfg
+	a := f.newAnswerer(f.node.Name, f.LinkAddr(), claim)
+	a.held, a.in, a.used = held, newHanded(f.mqttLn.Addr()), make(map[net.Conn]int)
+	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish}
+	lost := make(<-chan struct{})
+	s, err := open(ctx, cfg, func() (entity.Store, error) {
+		store, err := postgres.Open(ctx, cfg.Store, postgres.Options{Logger: cfg.Logger, ChangeLogAge: cfg.ChangeLogAge, SealAfter: cfg.SealAfter, Claim: claim})
+		if err != nil {
+			return nil, err
+		}
+		lost = store.TakenOver()
+		return store, nil
+	})
+	if err != nil {
+		a.cancel()
+		return nil, fmt.Errorf("own the store: %w", err)
+	}
+	a.local = s
+	run, stop := context.WithCancel(f.running)
+	a.stopRun, a.ran = stop, make(chan struct{})
+	if !f.replace(a) {
+		a.cancel()
+		return nil, errors.Join(fmt.Errorf("own the store: %w: there is a later owner than that of epoch %d", ErrNodes, claim), s.Close())
+	}
+	go func() {
+		defer f.drained.Done()
+		if err := s.Run(run); err != nil {
+			f.log.LogAttrs(context.Background(), slog.LevelWarn, "the server has not ended in order", slog.Any("error", err))
+		}
+		close(a.ran)
+		f.remove(a)
+	}()
+	go func() {
+		defer f.drained.Done()
+		select {
+		case <-a.ctx.Done():
+		case <-lost:
+			f.log.LogAttrs(context.Background(), slog.LevelWarn, "another node has taken the store", slog.Uint64("epoch", claim))
+			f.remove(a)
+		}
+	}()
+	return s, nil
+}
+
+// Release has the server on this node end in order: requests and messages that have come are answered, and what comes
+// meanwhile waits for the next owner. It waits for that as long as ctx lasts.
+func (f *Front) Release(ctx context.Context) error {
+	f.mu.Lock()
+	a := f.now
+	if a == nil || a.local == nil {
+		f.mu.Unlock()
+		return nil
+	}
+	f.set(nil)
+	f.mu.Unlock()
+	a.stopRun()
+	select {
+	case <-a.ran:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("release the store: %w", context.Cause(ctx))
+	}
+}
+
+// Abandon has the server on this node answer nobody any more, at once, since it does not own the store. It does not
+// wait for its end.
+func (f *Front) Abandon() {
+	f.mu.Lock()
+	a := f.now
+	f.mu.Unlock()
+	if a != nil && a.local != nil {
+		f.remove(a)
+	}
+}
+
+// Follow says which node owns the store, with which epoch, and the address of its link. It ignores an owner
+// of an earlier epoch than one that is known, and this node itself, of which Own says so.
+func (f *Front) Follow(node, link string, epoch uint64) {
+	if node != f.node.Name {
+		f.replace(f.newAnswerer(node, link, epoch))
+	}
+}
+
+// Owner returns the node that is known to own the store, and its epoch; "" for none.
+func (f *Front) Owner() (node string, epoch uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now == nil {
+		return "", 0
+	}
+	return f.now.node, f.now.epoch
+}
+
+func (f *Front) newAnswerer(node, link string, epoch uint64) *answerer {
+	a := &answerer{node: node, addr: link, epoch: epoch}
+	a.ctx, a.cancel = context.WithCancel(f.running)
+	a.trip = &http.Transport{
+		DialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return f.dial(ctx, link, linkHTTP) },
+		MaxIdleConns: MaxHTTPConnections, MaxIdleConnsPerHost: MaxHTTPConnections, IdleConnTimeout: idleTimeout / 2,
+		DisableCompression: true, ResponseHeaderTimeout: 2 * writeAllIn,
+	}
+	return a
+}
+
+// replace has another one answer, unless that is known already, or a later one is. It reports whether it has.
+func (f *Front) replace(a *answerer) bool {
+	f.mu.Lock()
+	old := f.now
+	if a.epoch < f.epoch || f.running.Err() != nil || a.local == nil && old != nil && old.epoch == a.epoch && old.addr == a.addr {
+		f.mu.Unlock()
+		return false
+	}
+	f.epoch = a.epoch
+	f.set(a)
+	if a.local != nil {
+		f.drained.Add(2) // before Close waits
+	}
+	f.mu.Unlock()
+	if old != nil {
+		f.discard(old)
+	}
+	return true
+}
+
+// remove has nobody answer if a does.
+func (f *Front) remove(a *answerer) {
+	f.mu.Lock()
+	if f.now == a {
+		f.set(nil)
+	}
+	f.mu.Unlock()
+	f.discard(a)
+}
+
+// set is the change itself. The caller holds mu.
+func (f *Front) set(a *answerer) {
+	f.now = a
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// discard ends what an answerer does. The server on this node has no time: its connections are closed before.
+func (f *Front) discard(a *answerer) {
+	a.end()
+	if a.local != nil {
+		a.stopRun()
+	}
+}
+
+// end closes the connections of an answerer.
+func (a *answerer) end() {
+	a.trip.CloseIdleConnections()
+	if a.local == nil {
+		time.AfterFunc(answersWithin, a.cancel)
+		return
+	}
+	a.cancel()
+	a.in.hangUp()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for conn := range a.used {
+		hangUp(raw(conn))
+	}
+}
+
+// answers returns who answers clients other than not, of whom the caller knows that it does not. It waits for one.
+// A server on this node answers only while the node owns the store.
+func (f *Front) answers(ctx context.Context, not *answerer) (*answerer, error) {
+	for {
+		f.mu.Lock()
+		a, changed := f.now, f.changed
+		f.mu.Unlock()
+		if a != nil && a != not && (a.local == nil || a.held()) { // not under the lock: it may take others
+			return a, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, errNoOwner
+		}
+	}
+}
+
+// errNoOwner says that nobody is known to own the store.
+var errNoOwner = problemf(http.StatusServiceUnavailable, "no node of the cluster owns the store at the moment; try again")

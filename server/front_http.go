@@ -1,0 +1,368 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"time"
+
+	"github.com/greenroom-go/greenroom/internal/keyed"
+)
+
+// The headers of requests between nodes. Those of clients are removed.
+const (
+	clientHeader = "Greenroom-Client"    // who has sent it, see client
+	refuseHeader = "Greenroom-Not-Owner" // the node that was asked does not own the store: nothing was done
+)
+
+// maxReplayed bounds the body of a request that is kept so that it can be sent again.
+const maxReplayed = 1 << 20
+
+// client is who has sent a request to a node, for the owner of the store.
+type client struct {
+	Address string `json:"address"`
+	TLS     bool   `json:"tls,omitempty"`
+	// Certificate is the one that was verified, in DER.
+	Certificate []byte `json:"certificate,omitempty"`
+}
+
+func clientOf(r *http.Request) *client {
+	c := &client{Address: r.RemoteAddr, TLS: r.TLS != nil}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		c.Certificate = r.TLS.PeerCertificates[0].Raw
+	}
+	return c
+}
+
+func (c *client) header() string {
+	text, _ := json.Marshal(c) // of texts
+	return base64.StdEncoding.EncodeToString(text)
+}
+
+// apply makes a request one that this client has sent.
+func (c *client) apply(r *http.Request) error {
+	r.RemoteAddr, r.TLS = c.Address, nil
+	if !c.TLS {
+		return nil
+	}
+	r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	if len(c.Certificate) == 0 {
+		return nil
+	}
+	cert, err := x509.ParseCertificate(c.Certificate)
+	if err != nil {
+		return err
+	}
+	r.TLS.PeerCertificates = []*x509.Certificate{cert}
+	r.TLS.VerifiedChains = [][]*x509.Certificate{r.TLS.PeerCertificates} // by the node that had the connection
+	return nil
+}
+
+func clientFrom(header string) (*client, error) {
+	text, err := base64.StdEncoding.DecodeString(header)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{}
+	return c, json.Unmarshal(text, c)
+}
+
+// rawKey is the context key of a request's connection, as hangUp takes it.
+type rawKey struct{}
+
+func withRaw(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(withConn(ctx, conn), rawKey{}, conn)
+}
+
+// serve answers a client of this node.
+func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
+	r.Header.Del(clientHeader)
+	within, cancel := context.WithTimeout(r.Context(), ownerWithin)
+	defer cancel()
+	if r.URL.Path == healthPath && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		f.health(w, r)
+		return
+	}
+	a, err := f.answers(within, nil)
+	switch {
+	case err != nil:
+		writeProblem(w, r, problemOf(err))
+	case a.local != nil && a.serve(w, r):
+	default:
+		f.forward(w, r, nil)
+	}
+}
+
+// serve has the server on this node answer a request. It reports false if that does not take any more.
+func (a *answerer) serve(w http.ResponseWriter, r *http.Request) bool {
+	a.fence.RLock()
+	if a.closed.Load() || a.ctx.Err() != nil || !a.held() {
+		a.fence.RUnlock()
+		return false
+	}
+	a.requests.Add(1)
+	a.fence.RUnlock()
+	defer a.requests.Done()
+	conn, _ := r.Context().Value(rawKey{}).(net.Conn)
+	a.use(conn, 1)
+	defer a.use(conn, -1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
+	a.local.http.Handler.ServeHTTP(w, r.WithContext(ctx))
+	return true
+}
+
+// use counts the requests of a connection.
+func (a *answerer) use(conn net.Conn, n int) {
+	if conn == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.used[conn] += n; a.used[conn] == 0 {
+		delete(a.used, conn)
+	}
+}
+
+// finish waits until the requests that have come are answered.
+func (a *answerer) finish(ctx context.Context) {
+	a.fence.Lock()
+	a.closed.Store(true)
+	a.fence.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		a.requests.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// forward passes a request on to the owner. edit may change what it answers.
+func (f *Front) forward(w http.ResponseWriter, r *http.Request, edit func(*http.Response) error) {
+	if r.ContentLength > 0 && r.ContentLength <= maxReplayed {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			writeProblem(w, r, problemf(http.StatusBadRequest, "the body has ended early: %v", err))
+			return
+		}
+		r.Body, r.GetBody = io.NopCloser(bytes.NewReader(body)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	from := clientOf(r).header()
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "owner", p.In.Host // the link is TLS in any case
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if values, ok := p.In.Header[name]; ok { // as a proxy has written it, for which RemoteAddr stands
+					p.Out.Header[name] = values
+				}
+			}
+			p.Out.Header.Set(clientHeader, from)
+			p.Out.GetBody = p.In.GetBody
+		},
+		Transport: (*forwarder)(f), ModifyResponse: edit, FlushInterval: -1,
+		ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if _, ok := errors.AsType[*problem](err); !ok {
+				err = problemf(http.StatusBadGateway, "the node that owned the store has not answered; whether the request had an effect is not known: %v", err)
+			}
+			writeProblem(w, r, problemOf(err))
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// forwarder is the http.RoundTripper of what is passed on. What certainly had no effect, or may have it twice, is sent
+// again to the next owner.
+type forwarder Front
+
+// RoundTrip implements http.RoundTripper.
+func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
+	f := (*Front)(t)
+	within, cancel := context.WithTimeout(r.Context(), ownerWithin)
+	defer cancel()
+	for {
+		a, err := f.answers(within, nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, sent, err := a.trip1(r)
+		if err == nil && resp.Header.Get(refuseHeader) == "" {
+			return resp, nil
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+			sent = false
+		}
+		again := !sent || safe(r.Method) && r.Header.Get("Upgrade") == ""
+		if r.Body != nil && r.Body != http.NoBody {
+			if r.GetBody == nil {
+				again = again && isDial(err)
+			} else if body, err := r.GetBody(); err == nil {
+				r.Body = body
+			}
+		}
+		switch {
+		case errors.Is(err, keyed.ErrOtherSecret):
+			return nil, problemf(http.StatusBadGateway, "node %q does not know the secret of node %q, which owns the store: all nodes must have the same", f.node.Name, a.node)
+		case within.Err() != nil && err == nil:
+			return nil, errNoOwner
+		case within.Err() != nil || !again:
+			return nil, err
+		}
+		f.pause(within, a)
+	}
+}
+
+// pause waits until somebody else answers than a, or a moment.
+func (f *Front) pause(ctx context.Context, a *answerer) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	_, _ = f.answers(ctx, a) // the caller asks again
+}
+
+// trip1 sends a request once. sent reports whether the owner may have got it.
+func (a *answerer) trip1(r *http.Request) (resp *http.Response, sent bool, err error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(a.ctx, cancel)
+	out := r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		out.Body = io.NopCloser(r.Body) // kept for the next time; the server closes it
+	}
+	resp, err = a.trip.RoundTrip(out)
+	if err != nil {
+		stop()
+		cancel()
+		return nil, !isDial(err), err
+	}
+	resp.Body = &heldBody{ReadCloser: resp.Body, done: func() {
+		stop()
+		cancel()
+	}}
+	if rw, ok := resp.Body.(*heldBody).ReadCloser.(io.ReadWriteCloser); ok { // of a changed protocol
+		resp.Body = &heldSocket{rw, resp.Body.(*heldBody).done} //nolint:forcetypeassert // as it was set
+	}
+	return resp, true, nil
+}
+
+// isDial reports whether a request has failed since there was no connection.
+func isDial(err error) bool {
+	op, ok := errors.AsType[*dialError](err)
+	return ok && op != nil
+}
+
+// heldBody is a body that ends with the one who answers.
+type heldBody struct {
+	io.ReadCloser
+	done func()
+}
+
+func (b *heldBody) Close() error {
+	defer b.done()
+	return b.ReadCloser.Close()
+}
+
+// heldSocket is heldBody for a WebSocket.
+type heldSocket struct {
+	io.ReadWriteCloser
+	done func()
+}
+
+func (b *heldSocket) Close() error {
+	defer b.done()
+	return b.ReadWriteCloser.Close()
+}
+
+// serveLink answers another node.
+func (f *Front) serveLink(w http.ResponseWriter, r *http.Request) {
+	header := r.Header.Get(clientHeader)
+	if header == "" {
+		if f.node.Control == nil {
+			http.NotFound(w, r)
+			return
+		}
+		f.node.Control.ServeHTTP(w, r)
+		return
+	}
+	r.Header.Del(clientHeader)
+	from, err := clientFrom(header)
+	if err == nil {
+		err = from.apply(r)
+	}
+	if err != nil {
+		writeProblem(w, r, problemf(http.StatusBadRequest, "the client that a node has named: %v", err))
+		return
+	}
+	f.mu.Lock()
+	a := f.now
+	f.mu.Unlock()
+	if a == nil || a.local == nil || !a.serve(w, r) {
+		w.Header().Set(refuseHeader, "1")
+		writeProblem(w, r, errNoOwner)
+	}
+}
+
+// healthPath is that of the health of a node.
+const healthPath = "/healthz"
+
+// nodeHealthJSON says that a node passes on what clients send.
+type nodeHealthJSON struct {
+	Status string `json:"status"`
+	// The node that was asked.
+	Node string `json:"node"`
+	// The node that owns the store.
+	Owner string `json:"owner"`
+}
+
+// health reports whether this node can serve clients: its own server can commit, or the owner's can, and
+// answers this node.
+func (f *Front) health(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	a, err := f.answers(ctx, nil)
+	if err != nil {
+		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q: no node of the cluster owns the store at the moment", f.node.Name))
+		return
+	}
+	ok := func() {
+		w.Header().Set("Content-Type", mediaJSON)
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(nodeHealthJSON{"ok", f.node.Name, a.node}) // the client may have left
+	}
+	r = r.WithContext(ctx)
+	if a.local != nil {
+		if reason := a.local.runtime.Stats().StoreError; reason != "" {
+			writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q: the store does not commit, readings wait: %s", f.node.Name, reason))
+			return
+		}
+		ok()
+		return
+	}
+	r = r.Clone(ctx)
+	r.Method, r.Host, r.Body, r.ContentLength = http.MethodGet, "localhost", http.NoBody, 0
+	r.Header = http.Header{clientHeader: {clientOf(r).header()}}
+	r.URL.Scheme, r.URL.Host = "http", "owner"
+	resp, _, err := a.trip1(r)
+	switch {
+	case err != nil:
+		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q passes on to %q, which does not answer: %v", f.node.Name, a.node, err))
+	case resp.StatusCode != http.StatusOK:
+		_ = resp.Body.Close()
+		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q passes on to %q, which answers %s", f.node.Name, a.node, resp.Status))
+	default:
+		_ = resp.Body.Close()
+		ok()
+	}
+}
