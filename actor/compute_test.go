@@ -1,9 +1,14 @@
 package actor_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"runtime"
+	"runtime/pprof"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +71,43 @@ func TestReportsOfManyStuckHandlersHoldUpNobody(t *testing.T) {
 	if p99 > 500*time.Millisecond {
 		t.Errorf("p99 %v", p99)
 	}
+}
+
+// Each handler that is left behind is named in the report, for which nobody looks at all stacks.
+// To look at them once is the measure.
+func TestShutdownBesideManyStuckHandlersLooksAtNoStacks(t *testing.T) {
+	const stuck = 500
+	sys := actor.NewSystem("test", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	release := make(chan struct{})
+	var entered sync.WaitGroup
+	for range stuck {
+		entered.Add(1)
+		actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+			entered.Done()
+			<-release
+			return nil
+		}).Tell(bg, 1)
+	}
+	entered.Wait()
+	began := time.Now()
+	const looks = 5
+	for range looks {
+		if err := pprof.Lookup("goroutine").WriteTo(io.Discard, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := time.Since(began) / looks
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	report, err := sys.Shutdown(over)
+	if err == nil || len(report.Unfinished) != stuck {
+		t.Errorf("%d unfinished, %v", len(report.Unfinished), err)
+	}
+	t.Logf("a look takes %v, the shutdown took %v", look, report.Took)
+	if most := time.Second + stuck*look/5; report.Took > most {
+		t.Errorf("the shutdown took %v; to look at the stacks takes %v", report.Took, look)
+	}
+	close(release)
 }
 
 // Beside handlers that compute without an end a quiet actor is served about as soon as a

@@ -220,7 +220,7 @@ func TestAnAddressWithAnotherPathReachesNobody(t *testing.T) {
 				k.T().Errorf("got %v, %v", got, err)
 			}
 			text := ref.PID().String()
-			other, err := actor.ParsePID("test/other" + text[strings.LastIndexByte(text, '#'):])
+			other, err := actor.ParsePID(text[:strings.IndexByte(text, '/')] + "/other" + text[strings.LastIndexByte(text, '#'):])
 			if err != nil {
 				k.T().Fatal(err)
 			}
