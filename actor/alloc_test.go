@@ -102,3 +102,19 @@ type last struct{ gone chan struct{} }
 func (a *last) Receive(*actor.Context[beat], beat) error { return actor.ErrStop }
 
 func (a *last) Terminate(*actor.Context[beat], error) { a.gone <- struct{}{} }
+
+// A listener of failures, such as package inspect has one, must not make spawns dearer.
+func TestASpawnMakesNoEventThatNobodyHears(t *testing.T) {
+	spawns := func(listen bool) float64 {
+		sys := actortest.NewSystem(t)
+		if listen {
+			actor.Subscribe(sys, actor.SpawnFunc(sys, "failures", func(*actor.Context[actor.ActorFailed], actor.ActorFailed) error { return nil }))
+		}
+		return testing.AllocsPerRun(1000, func() {
+			actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return nil })
+		})
+	}
+	if alone, heard := spawns(false), spawns(true); heard > alone+0.5 {
+		t.Errorf("a spawn makes %v allocations, and beside a listener of failures %v", alone, heard)
+	}
+}

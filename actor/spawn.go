@@ -378,7 +378,7 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 		} else {
 			c.setPhase(running)
 			c.armPassivation()
-			if c.sys().listeners.any() {
+			if c.sys().listeners.hears(ActorStarted{}) {
 				c.sys().publish(ActorStarted{PID: c.pid()})
 			}
 			if c.halting {
