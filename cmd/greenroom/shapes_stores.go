@@ -542,8 +542,7 @@ func (i *influx) ask(q question) string {
 }
 
 func (i *influx) settle(ctx context.Context) error {
-	_, err := i.still(ctx)
-	return err
+	return i.still(ctx)
 }
 
 func (i *influx) rest(ctx context.Context) (int64, error) { return i.endStill(ctx) }
@@ -596,33 +595,33 @@ func (v *victoria) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = v.still(ctx)
-	return err
+	return v.still(ctx)
 }
 
 func (v *victoria) rest(ctx context.Context) (int64, error) { return v.endStill(ctx) }
 
-// still waits until the size of a store does not change any more, and returns it.
-func (f *foreign) still(ctx context.Context) (size int64, err error) {
+// still waits until the size of a store stops changing, at most restPatience.
+func (f *foreign) still(ctx context.Context) error {
 	const still = 25 // times a fifth of a second
+	var size int64
 	for same, began := 0, time.Now(); same < still && time.Since(began) < restPatience; {
 		n, err := f.used()
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a file that was just merged
-			return 0, err
+			return err
 		}
 		if same++; n != size {
 			size, same = n, 0
 		}
 		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return size, nil
+	return nil
 }
 
 // endStill ends a store whose size does not change any more, and returns it.
 func (f *foreign) endStill(ctx context.Context) (int64, error) {
-	if _, err := f.still(ctx); err != nil {
+	if err := f.still(ctx); err != nil {
 		return 0, err
 	}
 	if err := f.end(ctx); err != nil {

@@ -46,7 +46,7 @@ func (d *device) send(ctx context.Context, k *link, begun func()) error {
 	answers := bufio.NewReader(nc)
 	for d.sent < deviceInFlight {
 		if err := d.publish(nc, d.sent, false); err != nil {
-			return nil //nolint:nilerr // it was killed
+			return nil // it was killed
 		}
 		d.sent++
 	}

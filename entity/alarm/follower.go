@@ -125,7 +125,7 @@ func (f *follower) nap() time.Duration {
 func (f *follower) answer(c owner.Call[*engine]) error {
 	if err := context.Cause(c.Context); err != nil {
 		c.Answer(err)
-		return nil //nolint:nilerr // it is the caller's
+		return nil // the error is the caller's
 	}
 	before := len(f.e.ledger.items) + len(f.e.dirty)
 	err := c.Run(f.s.ctx, f.e)

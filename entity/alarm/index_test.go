@@ -135,9 +135,27 @@ func TestAReadingThatCrossesNoThresholdIsNotLookedAt(t *testing.T) {
 		v      any
 		looked uint64
 	}{
-		{60, 20}, {60, 20}, // what is read of the store may be ahead
-		{61, 0}, {99.5, 0}, {50, 20}, {50, 0}, {49, 20}, {51, 20}, {99, 0},
-		{105, 20}, {106, 0}, {"odd", 20}, {"odd", 0}, {"even", 20}, {106, 20}, {115, 20}, {104, 20}, {103, 0}, {10, 20}, {11, 0},
+		// What is read from the store may be ahead, so 60 is looked at twice.
+		{60, 20},
+		{60, 20},
+		{61, 0},
+		{99.5, 0},
+		{50, 20},
+		{50, 0},
+		{49, 20},
+		{51, 20},
+		{99, 0},
+		{105, 20},
+		{106, 0},
+		{"odd", 20},
+		{"odd", 0},
+		{"even", 20},
+		{106, 20},
+		{115, 20},
+		{104, 20},
+		{103, 0},
+		{10, 20},
+		{11, 0},
 	} {
 		if n := reading("k", x.v); n != x.looked && i > 0 {
 			t.Errorf("reading %d, %v: %d conditions were looked at, want %d", i, x.v, n, x.looked)

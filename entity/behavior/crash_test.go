@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -167,7 +166,8 @@ const killed = "GREENROOM_BEHAVIOR_DIR"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(killed); dir != "" {
-		log.Fatal(writeUntilKilled(context.Background(), dir))
+		fmt.Fprintln(os.Stderr, writeUntilKilled(context.Background(), dir))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

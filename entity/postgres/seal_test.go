@@ -379,9 +379,10 @@ func TestAMillisecondCanHaveManyBlocks(t *testing.T) {
 	b := &entity.Batch{First: 1, Committed: 1, Entities: []entity.BatchEntity{{ID: "a", Created: 1}}}
 	for i := range uint64(n + 2) {
 		ts := int64(1000)
-		if i == 0 {
+		switch i {
+		case 0:
 			ts = 100
-		} else if i == n+1 {
+		case n + 1:
 			ts = 2000
 		}
 		b.Records = append(b.Records, entity.Record{Seq: i + 1, Reading: entity.Reading{TS: ts, Arrived: ts == 1000, Values: []entity.Sample{{Key: "t", Value: value.Int(int64(i))}}}})

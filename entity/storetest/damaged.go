@@ -17,7 +17,8 @@ import (
 func CheckDamagedBlock(t *testing.T, s interface {
 	entity.Store
 	Check(ctx context.Context) error
-}, id, key string, from, to int64, all []entity.Point) {
+}, id, key string, from, to int64, all []entity.Point,
+) {
 	t.Helper()
 	_, read := s.History(t.Context(), id, key, entity.Place{}, entity.Place{TS: entity.MaxTS}, 10, false)
 	for _, err := range []error{read, s.Check(t.Context())} {

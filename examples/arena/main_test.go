@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -67,10 +68,7 @@ func (l *ledger) until(ctx context.Context, t *testing.T, what string, holds fun
 	t.Helper()
 	for {
 		l.mu.Lock()
-		gems, news := make(map[string]string), l.news
-		for gem, player := range l.gems {
-			gems[gem] = player
-		}
+		gems, news := maps.Clone(l.gems), l.news
 		l.mu.Unlock()
 		if holds(gems) {
 			return gems
