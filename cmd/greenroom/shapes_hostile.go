@@ -80,7 +80,7 @@ func silent(ctx context.Context, at *child) (int64, *latencies, error) {
 		nc, err := dialer.DialContext(ctx, "tcp", at.link.addr)
 		if err != nil {
 			<-held
-			return nil // the server may refuse it
+			return nil //nolint:nilerr // the server may refuse it
 		}
 		if i%2 == 0 {
 			_, _ = nc.Write([]byte{0x16, 3, 1}) // the beginning of a TLS handshake
@@ -140,7 +140,7 @@ func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 		h.topic, h.will = "e/bench-0/telemetry", will
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
-			return nil // the server may refuse it
+			return nil //nolint:nilerr // the server may refuse it
 		}
 		return nc.Close()
 	})
