@@ -21,6 +21,8 @@ import (
 	"time"
 
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // authority signs certificates for a test.
@@ -42,13 +44,19 @@ func newAuthority(t *testing.T) *authority {
 // sign makes a certificate and writes NAME.pem and NAME.key.
 func (a *authority) sign(name string, hosts []string, isCA bool) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
+	return a.signUntil(time.Now().Add(time.Hour), name, hosts, isCA)
+}
+
+// signUntil is sign for a certificate that expires.
+func (a *authority) signUntil(end time.Time, name string, hosts []string, isCA bool) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	a.next++
 	made := &x509.Certificate{
-		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		DNSNames: hosts, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	parent, signer := a.cert, a.key
@@ -292,5 +300,60 @@ func TestANewAdminIsMadeWhereTheTokensAreLost(t *testing.T) {
 	}
 	if resp, text := s.as(token).do("GET", "/v1/principals", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("with its token: %s %s", resp.Status, text)
+	}
+}
+
+// A connection does not outlive the certificate that it was made with.
+func TestWhatACertificateHasOpenedEndsWhenItExpires(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	ca.sign("server", nil, false)
+	s := startWith(t, Config{TLS: TLS{Cert: ca.path("server.pem"), Key: ca.path("server.key"), ClientCA: ca.path("ca.pem")}})
+	for _, spec := range []access.Spec{
+		{Name: "admin", Grants: []access.Grant{{Role: access.Admin}}},
+		{Name: "pump-1", Grants: []access.Grant{{Role: access.Device}}, Certificate: true},
+	} {
+		if _, _, err := s.book.Create(t.Context(), &spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := time.Now().Add(5 * time.Second)
+	ca.signUntil(end, "pump-1", nil, false)
+	lost := make(chan struct{}, 1)
+	device := mqtt311.NewClient(mqtt311.NewClientOptions().AddBroker("ssl://" + s.MQTTAddr()).SetClientID("d").SetTLSConfig(ca.client("pump-1")).
+		SetAutoReconnect(false).SetConnectionLostHandler(func(mqtt311.Client, error) { lost <- struct{}{} }))
+	await(t, device.Connect())
+	t.Cleanup(func() { device.Disconnect(0) })
+	over := &http.Client{Transport: &http.Transport{TLSClientConfig: ca.client("pump-1"), MaxConnsPerHost: 2}}
+	t.Cleanup(over.CloseIdleConnections)
+	get := func(path string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.HTTPAddr()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := over.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	session := func() int {
+		resp := get("/v1/session")
+		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	stream := get("/v1/stream")
+	defer stream.Body.Close()
+	if got := session(); got != http.StatusOK || stream.StatusCode != http.StatusOK || !time.Now().Before(end) {
+		t.Fatalf("before the end: %d and %s", got, stream.Status)
+	}
+	receive(t, lost, "the end of the MQTT connection")
+	_, _ = io.Copy(io.Discard, stream.Body) // until it ends
+	if early := time.Until(end); early > time.Second {
+		t.Errorf("the connections ended %v too early", early)
+	}
+	if got := session(); got != http.StatusUnauthorized {
+		t.Errorf("a request over the connection from before: %d, want 401", got)
 	}
 }

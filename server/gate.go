@@ -30,10 +30,10 @@ var errNoOrigin = problemf(http.StatusForbidden, "a request in a session that ch
 // admit returns the request with its caller, or an error. The caller must call release at the end
 // of the request.
 func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, release func(), err error) {
-	who := &access.Principal{}
+	who, until := &access.Principal{}, time.Time{}
 	asked := o.needs != public || !g.book.Guarded()
 	if asked {
-		if who, err = g.login(r); err != nil {
+		if who, until, err = g.login(r); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -43,7 +43,7 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	if asked {
 		recognized(r)
 	}
-	c := &caller{who: who, revoked: context.Background(), still: func() error { return g.still(r, o, who) }}
+	c := &caller{who: who, revoked: context.Background(), still: func() error { return g.still(r, o, who, until) }}
 	ctx := r.Context()
 	release = func() {}
 	if o.slow || o.waits {
@@ -52,6 +52,11 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 		if !ok {
 			revoke()
 			return nil, nil, access.ErrCredentials
+		}
+		if !until.IsZero() {
+			expiry := time.AfterFunc(time.Until(until), revoke)
+			unwatch := stop
+			stop = func() { expiry.Stop(); unwatch() }
 		}
 		c.revoked, release = revoked, func() { stop(); revoke() }
 	}
@@ -71,10 +76,10 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 }
 
 // still returns nil if a caller who was admitted to an operation would be admitted again: the
-// result of a long wait is not for a caller who was revoked meanwhile, or has lost access to the
-// entity.
-func (g *gate) still(r *http.Request, o *operation, who *access.Principal) error {
-	if !who.Valid() {
+// result of a long wait is not for a caller who was revoked meanwhile, whose credentials have
+// expired, or who has lost access to the entity.
+func (g *gate) still(r *http.Request, o *operation, who *access.Principal, until time.Time) error {
+	if !who.Valid() || !until.IsZero() && !time.Now().Before(until) {
 		return access.ErrCredentials
 	}
 	return o.needs.check(r, who, g.entities)
@@ -84,8 +89,8 @@ func (g *gate) still(r *http.Request, o *operation, who *access.Principal) error
 var errRevoked = errors.New("the credentials were revoked, or have expired")
 
 // login authenticates the caller of a request: by a header, a session, or a certificate, in this
-// order.
-func (g *gate) login(r *http.Request) (*access.Principal, error) {
+// order. until is when a signature or a certificate expires; zero means that the principal decides.
+func (g *gate) login(r *http.Request) (who *access.Principal, until time.Time, err error) {
 	attempt := access.Attempt{Address: addressOf(r)}
 	header := r.Header.Get("Authorization")
 	scheme, rest, _ := strings.Cut(header, " ")
@@ -95,14 +100,14 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 		attempt.Token = token
 	case azure.IsSignature(header):
 		s, wrong := azure.ParseSignature(header, time.Now())
-		attempt.Name, attempt.Signature = s.Device, &s.Signed
+		attempt.Name, attempt.Signature, until = s.Device, &s.Signed, s.Expires
 		if wrong != nil {
 			attempt.Signature = &access.Signature{} // matches no key, but is counted
 			who, err := g.book.Login(r.Context(), &attempt)
 			if errors.Is(err, access.ErrCredentials) {
 				err = wrong
 			}
-			return who, err
+			return who, until, err
 		}
 	case strings.EqualFold(scheme, "Bearer"):
 		attempt.Token = cmp.Or(strings.TrimSpace(rest), "none")
@@ -117,15 +122,14 @@ func (g *gate) login(r *http.Request) (*access.Principal, error) {
 	default:
 		if who := g.sessions.find(r); who != nil {
 			if !safe(r.Method) && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
-				return nil, errNoOrigin
+				return nil, until, errNoOrigin
 			}
-			return who, nil
+			return who, until, nil
 		}
-		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-			attempt.Certificate = r.TLS.PeerCertificates[0].Subject.CommonName
-		}
+		attempt.Certificate, until = access.CertificateOf(r.TLS, time.Now())
 	}
-	return g.book.Login(r.Context(), &attempt)
+	who, err = g.book.Login(r.Context(), &attempt)
+	return who, until, err
 }
 
 // safe reports whether a method changes nothing.

@@ -94,7 +94,7 @@ func (b *Broker) attemptOf(c *conn, pk *packets.Packet) (a access.Attempt, until
 	case access.IsToken(a.Name):
 		a.Token = a.Name
 	case a.Password == "":
-		a.Certificate = certificateOf(c.Conn)
+		a.Certificate, until = access.CertificateOf(encryptionOf(c.Conn), time.Now())
 	}
 	return a, until
 }
@@ -123,21 +123,17 @@ func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provi
 	return who, false, err
 }
 
-// certificateOf returns the common name of a client certificate that the listener has verified, or
-// "".
-func certificateOf(nc net.Conn) string {
-	var state *tls.ConnectionState
+// encryptionOf returns the state of the encryption of a connection, or nil if it has none.
+func encryptionOf(nc net.Conn) *tls.ConnectionState {
 	switch nc := nc.(type) {
 	case *tls.Conn:
 		now := nc.ConnectionState()
-		state = &now
+		return &now
 	case *socket:
-		state = nc.tls
+		return nc.tls
+	default:
+		return nil
 	}
-	if state == nil || len(state.VerifiedChains) == 0 {
-		return ""
-	}
-	return state.PeerCertificates[0].Subject.CommonName
 }
 
 func addressOf(a net.Addr) netip.Addr {
