@@ -96,6 +96,8 @@ const (
 	ownerWithin = 10 * time.Second // so long what comes waits for an owner
 	linkWithin  = 5 * time.Second  // for a handshake between nodes
 
+	heldTick = 50 * time.Millisecond // how often it is looked at whether a lease holds again
+
 	// answersWithin is for a former owner on another node to answer what it has got. It may be frozen.
 	answersWithin = 250 * time.Millisecond
 )
@@ -393,6 +395,7 @@ func (f *Front) answers(ctx context.Context, not *answerer) (*answerer, error) {
 		}
 		select {
 		case <-changed:
+		case <-time.After(heldTick):
 		case <-ctx.Done():
 			return nil, errNoOwner
 		}

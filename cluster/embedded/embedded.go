@@ -22,6 +22,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -69,6 +70,8 @@ type Config struct {
 	// RouteAddr is the address for the other servers. It is needed if there are Routes. Without Secret it
 	// must be a loopback address.
 	RouteAddr string
+	// RouteTLS encrypts the connections to the other servers, for both ends; it must check who is at the other one.
+	RouteTLS *tls.Config
 	// Name is the name of the server among them, which it keeps. It is needed if there are Routes.
 	Name string
 
@@ -146,6 +149,7 @@ func (cfg Config) options() (*server.Options, error) {
 	}
 	c := &o.Cluster
 	c.Name, c.NoAdvertise = "greenroom", true
+	c.TLSConfig = cfg.RouteTLS
 	if c.Host, c.Port, err = cfg.listen("RouteAddr", cfg.RouteAddr); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newServe(), newReplay(), newExport(), newImport(), newTypes(), newBackup(), newRestore(), newCompact(), newInfo(), newVerify(), newJournal(), newBench(), newCommand(), newToken(), newCert(), newConfig(), newConsole(), newVersion())
+	root.AddCommand(newServe(), newReplay(), newExport(), newImport(), newTypes(), newBackup(), newRestore(), newCompact(), newInfo(), newVerify(), newJournal(), newBench(), newCommand(), newCluster(), newToken(), newCert(), newConfig(), newConsole(), newVersion())
 	for _, cmd := range root.Commands() {
 		cmd.Args = usageArgs(cobra.NoArgs)
 	}

@@ -40,6 +40,8 @@ type serveOptions struct {
 	logAge      time.Duration // of the change log
 
 	timeout, grace time.Duration // of presences
+
+	joining joinOptions
 }
 
 // maxMiB is beyond any machine, while its bytes still fit into an int64.
@@ -148,7 +150,14 @@ second signal stops it at once.`,
 			if err := configure(cmd); err != nil {
 				return err
 			}
-			if o.store != "" && o.data != "" {
+			if o.joining.join != "" {
+				if err := o.joining.check(); err != nil {
+					return err
+				}
+				if o.demo {
+					return usagef("--demo must not be given with --join")
+				}
+			} else if o.store != "" && o.data != "" {
 				return usagef("only one of --data and --store may be given")
 			}
 			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
@@ -205,6 +214,10 @@ second signal stops it at once.`,
 	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
 	_ = cmd.Flags().MarkHidden(checkFlag) // the flag exists
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
+	cmd.Flags().StringVar(&o.joining.join, "join", "", "be a node of a cluster with one store: all nodes, n1=127.0.0.1:7400,n2=…, each with that port and the next two, or the URL of NATS servers")
+	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster")
+	cmd.Flags().StringVar(&o.joining.addr, "node-addr", "", "address of this node for the others, if --join is the URL of NATS servers")
+	cmd.Flags().StringVar(&o.joining.secretFile, "secret-file", "", "file with the secret of the cluster (default "+secretName+" in the data directory, which the first node makes, if all are on this machine)")
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
@@ -236,7 +249,11 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	s, err := server.New(ctx, server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()})
+	cfg := server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()}
+	if o.joining.join != "" {
+		return serveNode(ctx, &o, cfg, func(format string, args ...any) { fmt.Fprintf(stdout, format, args...) })
+	}
+	s, err := server.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
