@@ -25,7 +25,7 @@ func TestTablesThatShareKeysStayApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tables = 6
-	ops := []string{"constant", "delete", "dynamic", "rawset", "list", "fraction", "behind"}
+	ops := []string{"constant", "delete", "constant delete", "insert", "dynamic", "rawset", "list", "fraction", "behind"}
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 60 {
 		models := make([]model, tables)
@@ -47,14 +47,16 @@ func TestTablesThatShareKeysStayApart(t *testing.T) {
 func keysScript() string {
 	var constants strings.Builder
 	for i := 1; i <= 10; i++ {
-		fmt.Fprintf(&constants, "set[%d] = function(t) t.k%d = %d end\n", i, i, i)
+		fmt.Fprintf(&constants, "set[%d], clear[%d] = function(t) t.k%d = %d end, function(t) t.k%d = nil end\n", i, i, i, i, i)
 	}
 	return `
-	local set, tables, current = {}, {}, -1
+	local set, clear, tables, current = {}, {}, {}, -1
 	` + constants.String() + `
 	local change = {
 		constant = function(t, k) set[k](t) end,
 		delete = function(t, k) t["k" .. k] = nil end,
+		["constant delete"] = function(t, k) clear[k](t) end,
+		insert = function(t, k) table.insert(t, -k, k) end,
 		dynamic = function(t, k) t["k" .. k] = k end,
 		rawset = function(t, k) rawset(t, "k" .. k, k) end,
 		list = function(t, k) table.insert(t, k) end,
@@ -91,7 +93,12 @@ func (m *model) do(op string, key int) {
 		return
 	case "fraction":
 		name = fmt.Sprint(key) + ".5"
+	case "insert":
+		name = fmt.Sprint(-key)
 	case "delete":
+		delete(m.fields, name)
+		return
+	case "constant delete": // may give the table the key without a value
 		delete(m.fields, name)
 		return
 	}

@@ -222,3 +222,14 @@ func TestCommandsGoOutAsMethodsAndMessagesOfAzure(t *testing.T) {
 		t.Error("who is no device was sent a command")
 	}
 }
+
+// Where nobody has to log in, the end of what a client presents nevertheless ends nothing.
+func TestASignatureThatHasExpiredEndsNothingWhereNobodyLogsIn(t *testing.T) {
+	t.Parallel()
+	s := start(t, "")
+	stream := s.open("/v1/stream", "Authorization", signature(t, "", "pump-1", time.Now().Add(-time.Hour)))
+	for n := range 3 {
+		s.post("pump-1", fmt.Sprintf(`{"n":%d}`, n))
+		stream.mustBe("change", fmt.Sprintf(`{"n":%d}`, n))
+	}
+}

@@ -43,6 +43,9 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	if asked {
 		recognized(r)
 	}
+	if who.Name() == "" { // nobody has to log in: what was presented does not count, and neither does its end
+		until = time.Time{}
+	}
 	c := &caller{who: who, revoked: context.Background(), still: func() error { return g.still(r, o, who, until) }}
 	ctx := r.Context()
 	release = func() {}

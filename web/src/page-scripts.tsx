@@ -49,7 +49,7 @@ function StateWord({ state }: { state: string }) {
   return <span class={`mapping-state ${state === "on" ? "" : state === "disabled" ? "waiting" : "failing"}`}>{stateWords[state] ?? state}</span>;
 }
 
-/** Reports whether the editor has what is not stored. */
+/** Reports whether the draft differs from what is stored. */
 function isChanged(draft: Draft, stored: Script | undefined): boolean {
   const now = bodyOf(draft);
   if (!stored) return now.source !== beginning;
@@ -57,7 +57,7 @@ function isChanged(draft: Draft, stored: Script | undefined): boolean {
   return now.source !== stored.source || (now.type ?? "") !== (stored.type ?? "") || (now.where ?? "") !== (stored.where ?? "") || keys(now.keys) !== keys(stored.keys);
 }
 
-/** The comment about a version, in which the number of another one, which nobody can read, is the time of that one. */
+/** The note of a version. If it names another version by its number, it says that one's time instead. */
 function noteOf(version: ScriptVersion, all: readonly ScriptVersion[]): string {
   const back = /^back to version (\d+)$/.exec(version.note ?? "");
   const old = back && all.find((other) => String(other.version) === back[1]);
