@@ -52,6 +52,7 @@ type Front struct {
 	http, link             *http.Server
 	linkHTTP               *handed // connections of the link that speak HTTP
 	forwarding             chan struct{}
+	kept                   atomic.Int64 // bytes of bodies that are kept to be sent again
 
 	running context.Context //nolint:containedctx // its own life
 	stop    context.CancelFunc
@@ -153,8 +154,8 @@ func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err e
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ConnState: f.conns.note, ConnContext: withRaw, ErrorLog: quiet,
 	}
 	f.link = &http.Server{
-		Handler: http.HandlerFunc(f.serveLink), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: 2 * maxHeaderBytes, ConnContext: withRaw, ErrorLog: quiet,
+		Handler: http.HandlerFunc(f.serveLink), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 2 * maxHeaderBytes, ConnContext: withRaw, ErrorLog: quiet,
 	}
 	return f, nil
 }
@@ -240,6 +241,7 @@ func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Serve
 	a.stopRun, a.ran = stop, make(chan struct{})
 	if !f.replace(a) {
 		a.cancel()
+		stop()
 		return nil, errors.Join(fmt.Errorf("own the store: %w: there is a later owner than that of epoch %d", ErrNodes, claim), s.Close())
 	}
 	go func() {
@@ -296,8 +298,11 @@ func (f *Front) Abandon() {
 // Follow says which node owns the store, with which epoch, and the address of its link. It ignores an owner
 // of an earlier epoch than one that is known, and this node itself, of which Own says so.
 func (f *Front) Follow(node, link string, epoch uint64) {
-	if node != f.node.Name {
-		f.replace(f.newAnswerer(node, link, epoch))
+	if node == f.node.Name {
+		return
+	}
+	if a := f.newAnswerer(node, link, epoch); !f.replace(a) {
+		a.cancel()
 	}
 }
 

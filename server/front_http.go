@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/internal/keyed"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // The headers of requests between nodes. Those of clients are removed.
@@ -33,12 +34,14 @@ type client struct {
 	TLS     bool   `json:"tls,omitempty"`
 	// Certificate is the one that was verified, in DER.
 	Certificate []byte `json:"certificate,omitempty"`
+	// Until is when it expires, or one that vouches for it.
+	Until time.Time `json:"until,omitzero"`
 }
 
 func clientOf(r *http.Request) *client {
 	c := &client{Address: r.RemoteAddr, TLS: r.TLS != nil}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		c.Certificate = r.TLS.PeerCertificates[0].Raw
+	if _, until := access.CertificateOf(r.TLS, time.Now()); !until.IsZero() {
+		c.Certificate, c.Until = r.TLS.PeerCertificates[0].Raw, until
 	}
 	return c
 }
@@ -62,6 +65,7 @@ func (c *client) apply(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	cert.NotAfter = c.Until
 	r.TLS.PeerCertificates = []*x509.Certificate{cert}
 	r.TLS.VerifiedChains = [][]*x509.Certificate{r.TLS.PeerCertificates} // by the node that had the connection
 	return nil
@@ -152,13 +156,20 @@ func (a *answerer) finish(ctx context.Context) {
 
 // forward passes a request on to the owner. edit may change what it answers.
 func (f *Front) forward(w http.ResponseWriter, r *http.Request, edit func(*http.Response) error) {
-	if r.ContentLength > 0 && r.ContentLength <= maxReplayed {
+	if n := r.ContentLength; n > 0 && n <= maxReplayed && f.keep(n) {
+		defer f.kept.Add(-n)
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			writeProblem(w, r, problemf(http.StatusBadRequest, "the body has ended early: %v", err))
 			return
 		}
 		r.Body, r.GetBody = io.NopCloser(bytes.NewReader(body)), func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	}
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{}) // if the connection has ended, writing says so
+	w = &forwardedWriter{w, rc}
+	if r.GetBody == nil && r.ContentLength != 0 {
+		r.Body = &forwardedBody{ReadCloser: r.Body, rc: rc}
 	}
 	from := clientOf(r).header()
 	proxy := &httputil.ReverseProxy{
@@ -183,6 +194,56 @@ func (f *Front) forward(w http.ResponseWriter, r *http.Request, edit func(*http.
 	}
 	proxy.ServeHTTP(w, r)
 }
+
+// keep reports whether there is room for the body of a request that is kept. The caller gives it back.
+func (f *Front) keep(n int64) bool {
+	if f.kept.Add(n) <= maxBodies {
+		return true
+	}
+	f.kept.Add(-n)
+	return false
+}
+
+// forwardedBody is the body of a request that is passed on as it comes. How long it may take in all is for
+// the owner to say, which ends its connection.
+type forwardedBody struct {
+	io.ReadCloser
+	rc    *http.ResponseController
+	ended bool
+}
+
+// Read reads within importReadTimeout.
+func (b *forwardedBody) Read(p []byte) (n int, err error) {
+	if !b.ended { // a deadline after the end would end the request
+		_ = b.rc.SetReadDeadline(time.Now().Add(importReadTimeout))
+	}
+	n, err = b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
+	return n, err
+}
+
+// forwardedWriter writes the answer of the owner, which may be a stream.
+type forwardedWriter struct {
+	http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// WriteHeader writes within streamWriteTimeout, as an answer without a body is.
+func (w *forwardedWriter) WriteHeader(status int) {
+	_ = w.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // if the connection has ended, writing says so
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes within streamWriteTimeout.
+func (w *forwardedWriter) Write(p []byte) (int, error) {
+	if err := w.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap returns the writer for an [http.ResponseController].
+func (w *forwardedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // forwarder is the http.RoundTripper of what is passed on. What certainly had no effect, or may have it twice, is sent
 // again to the next owner.
@@ -217,7 +278,7 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		switch {
 		case errors.Is(err, keyed.ErrOtherSecret):
 			return nil, problemf(http.StatusBadGateway, "node %q does not know the secret of node %q, which owns the store: all nodes must have the same", f.node.Name, a.node)
-		case within.Err() != nil && err == nil:
+		case err == nil && (within.Err() != nil || !again): // refused, and what has gone of the body is not kept
 			return nil, errNoOwner
 		case within.Err() != nil || !again:
 			return nil, err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/internal/keyed"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // testNode is a node of a cluster in a test.
@@ -301,6 +302,99 @@ func TestNodesMustKnowTheSameSecret(t *testing.T) {
 	}
 }
 
+// followFake has a node follow an owner that is a handler, and has its own timeouts be short.
+func followFake(t *testing.T, owner http.HandlerFunc) (f *Front, url string) {
+	t.Helper()
+	f, err := NewFront(t.Context(), Config{Store: "postgres://h/d", HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, NodeConfig{Name: "b", Secret: nodeSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.http.ReadTimeout, f.http.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	link, err := keyed.TLS(nodeSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(owner)
+	s.TLS = link
+	s.Listener = tls.NewListener(s.Listener, link)
+	s.Start()
+	t.Cleanup(s.Close)
+	f.Follow("a", s.Listener.Addr().String(), 1)
+	return f, "http://" + f.HTTPAddr()
+}
+
+// TestANodePassesOnWhatTakesLong both ways: the timeouts of its own are not for streams and imports.
+func TestANodePassesOnWhatTakesLong(t *testing.T) {
+	t.Parallel()
+	const long = 500 * time.Millisecond
+	_, url := followFake(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v,", body, err)
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(long)
+		fmt.Fprint(w, "end")
+	})
+	body, write := io.Pipe()
+	go func() {
+		_, _ = write.Write([]byte("1"))
+		time.Sleep(long)
+		_, _ = write.Write([]byte("2"))
+		_ = write.Close()
+	}()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/import", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, err := io.ReadAll(resp.Body); string(got) != "12 <nil>,end" || err != nil {
+		t.Errorf("the answer is %q, %v", got, err)
+	}
+}
+
+// TestABodyThatIsNotKeptIsRefused if the node that was asked does not own the store: nothing was done, and it cannot be
+// sent again.
+func TestABodyThatIsNotKeptIsRefused(t *testing.T) {
+	t.Parallel()
+	f, url := followFake(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set(refuseHeader, "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	f.kept.Store(maxBodies)                                                                              // there is no room for others
+	for _, body := range []io.Reader{strings.NewReader("{}"), io.MultiReader(strings.NewReader("{}"))} { // with a length, and without
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/entities/room/telemetry", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("the answer is %s", resp.Status)
+		}
+	}
+	if n := f.kept.Load(); n != maxBodies {
+		t.Errorf("%d bytes are kept, not %d", n, maxBodies)
+	}
+}
+
 func TestNodesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for want, tt := range map[string]struct {
@@ -323,8 +417,8 @@ func TestAClientIsTheSameOnTheOtherNode(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()
-	cert := s.Certificate()
-	sent := &http.Request{RemoteAddr: "192.0.2.7:4711", TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}}
+	cert, soon := s.Certificate(), time.Now().Add(time.Hour)
+	sent := &http.Request{RemoteAddr: "192.0.2.7:4711", TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert, {NotAfter: soon}}}}}
 	for _, verified := range []bool{true, false} {
 		if !verified {
 			sent.TLS.VerifiedChains = nil
@@ -336,6 +430,11 @@ func TestAClientIsTheSameOnTheOtherNode(t *testing.T) {
 		got := &http.Request{RemoteAddr: "127.0.0.1:1"}
 		if err := c.apply(got); err != nil {
 			t.Fatal(err)
+		}
+		if verified {
+			if _, until := access.CertificateOf(got.TLS, time.Now()); !until.Equal(soon) {
+				t.Errorf("the certificate lasts until %v, and the one that vouches for it until %v", until, soon)
+			}
 		}
 		if got.RemoteAddr != sent.RemoteAddr || got.TLS == nil || len(got.TLS.VerifiedChains) != len(sent.TLS.VerifiedChains) || verified && !got.TLS.PeerCertificates[0].Equal(cert) {
 			t.Errorf("%+v with %+v", got, got.TLS)
