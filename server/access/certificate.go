@@ -2,12 +2,16 @@ package access
 
 import (
 	"crypto/tls"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"slices"
 	"time"
 )
 
 // CertificateOf returns the common name of the client certificate that was verified when a connection began, and when the
 // certificate, or one that vouches for it, expires. The name is "" if there is no such certificate, or if it has expired
-// since: a connection can outlive it. A nil state is that of a connection without encryption.
+// since: a connection can outlive it. It is also "" if the subject has several common names, of which the
+// authority may have checked another one. A nil state is that of a connection without encryption.
 func CertificateOf(state *tls.ConnectionState, now time.Time) (name string, until time.Time) {
 	if state == nil {
 		return "", until
@@ -26,5 +30,14 @@ func CertificateOf(state *tls.ConnectionState, now time.Time) (name string, unti
 	if !now.Before(until) {
 		return "", time.Time{}
 	}
-	return state.PeerCertificates[0].Subject.CommonName, until
+	subject := state.PeerCertificates[0].Subject
+	if names := slices.DeleteFunc(slices.Clone(subject.Names), isNoCommonName); len(names) > 1 {
+		return "", time.Time{}
+	}
+	return subject.CommonName, until
 }
+
+// commonName identifies a common name, see X.520, 6.2.2.
+var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
+
+func isNoCommonName(a pkix.AttributeTypeAndValue) bool { return !a.Type.Equal(commonName) }
