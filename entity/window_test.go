@@ -79,6 +79,16 @@ func (u *windowUser) expect(want ...string) {
 	}
 }
 
+// expectTogether is expect for those who go on at the same moment, in any order.
+func (u *windowUser) expectTogether(want ...string) {
+	u.t.Helper()
+	got := u.order()
+	slices.Sort(got)
+	if slices.Sort(want); !slices.Equal(got, want) {
+		u.t.Errorf("let in: %v, want %v", got, want)
+	}
+}
+
 func TestASourceHasNoMoreThanItsShareInTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &windowUser{t: t, w: &window{size: 1000, share: 100}}
@@ -156,7 +166,7 @@ func TestWhoGivesUpWaitingLetsInOthers(t *testing.T) {
 		u.want("small", 40) // would fit, and is not to overtake for ever
 		u.expect()
 		cancel(errors.New("no time"))
-		u.expect("large: wait for room in the window of 100 bytes: no time", "small")
+		u.expectTogether("large: wait for room in the window of 100 bytes: no time", "small")
 		u.ask(t.Context(), "impatient", 80, false)
 		u.ask(t.Context(), "patient", 80, true)
 		u.w.setFull(true)
