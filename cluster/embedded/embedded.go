@@ -45,6 +45,7 @@ import (
 const (
 	readyWithin = 30 * time.Second // for a server that listens
 	readyTick   = 20 * time.Millisecond
+	askWithin   = time.Second // for an answer, which a server that is not ready may never give
 	routeUser   = "greenroom"
 )
 
@@ -59,7 +60,8 @@ type Config struct {
 	// Dir is the folder in which it keeps its streams. No other server may use it.
 	Dir string
 	// Addr is the address for clients in other processes, with the port 0 for any; by default there is
-	// none, and [Server.Connect] is the only way. Without Secret it must be a loopback address.
+	// none, and [Server.Connect] is the only way; a server with Routes needs one, and has a free port of the loopback
+	// address. Without Secret it must be a loopback address.
 	Addr string
 	// Secret is what clients and the other servers have to know. It is sent as it is.
 	Secret string
@@ -124,6 +126,9 @@ func (cfg Config) options() (*server.Options, error) {
 		return nil, errors.New("Dir is empty: it must be a folder for the streams")
 	}
 	clustered := len(cfg.Routes) > 0
+	if clustered && cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0" // a server that does not listen for clients waits for that before it connects to others
+	}
 	mine, other := singleDir, clusterDir
 	if clustered {
 		mine, other = other, mine
@@ -205,7 +210,10 @@ func (s *Server) Connect(ctx context.Context, opts ...nats.Option) (*nats.Conn, 
 	}
 	js, err := jetstream.New(nc)
 	for err == nil {
-		if _, err = js.AccountInfo(ctx); err == nil {
+		once, cancel := context.WithTimeout(ctx, askWithin)
+		_, err = js.AccountInfo(once)
+		cancel()
+		if err == nil {
 			return nc, nil
 		}
 		if waited := pause.For(ctx, readyTick); waited == nil {
