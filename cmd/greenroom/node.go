@@ -98,31 +98,31 @@ func (n *node) run(ctx context.Context) (err error) {
 // connect starts the NATS server of this node, if it has one, and opens the engine. It waits for most of the others.
 func (n *node) connect(ctx context.Context) (stop func(), err error) {
 	var nc *nats.Conn
-	stop = func() {}
+	end := func() {}
 	if n.o.nats != "" {
 		nc, err = nats.Connect(n.o.nats, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	} else {
 		if n.nats, err = n.startNATS(); err != nil {
 			return nil, err
 		}
-		stop = n.nats.Close
+		end = n.nats.Close
 		if len(n.o.names) > 1 {
 			n.say("  waits      for most of the nodes %s\n", strings.Join(n.o.names, ", "))
 		}
 		nc, err = n.nats.Connect(ctx)
 	}
 	if err != nil {
-		stop()
+		end()
 		return nil, fmt.Errorf("join the cluster: %w", err)
 	}
 	if n.engine, err = clusternats.Open(ctx, nc, clusternats.Config{Stream: nodeStream, Replicas: max(1, len(n.o.names)), Log: n.log}); err != nil {
 		nc.Close()
-		stop()
+		end()
 		return nil, fmt.Errorf("join the cluster: %w", err)
 	}
 	return func() {
 		nc.Close()
-		stop()
+		end()
 	}, nil
 }
 
