@@ -74,6 +74,7 @@ func keysScript() string {
 			shown[#shown + 1] = tostring(key) .. "=" .. v
 		end
 		for key in pairs(t) do assert(tables[n][key] ~= nil) end
+		tables[n] = t -- only tables of messages and constructors share keys
 		greenroom.ret(table.concat(shown, " "))
 	end)`
 }
@@ -95,11 +96,9 @@ func (m *model) do(op string, key int) {
 		name = fmt.Sprint(key) + ".5"
 	case "insert":
 		name = fmt.Sprint(-key)
-	case "delete":
+	case "delete", "constant delete":
 		delete(m.fields, name)
-		return
-	case "constant delete": // may give the table the key without a value
-		delete(m.fields, name)
+		m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == name }) // the copy does not have it
 		return
 	}
 	if m.fields == nil {
