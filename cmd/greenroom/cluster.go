@@ -44,7 +44,8 @@ func (n *node) control() http.Handler {
 		s.Drained = n.drained
 		n.mu.Unlock()
 		s.Lease = member != nil && member.Valid()
-		s.Leads = n.nats != nil && n.nats.Leads(nodeStream)
+		own := n.server()
+		s.Leads = own != nil && own.Leads(nodeStream)
 		answerJSON(w, s, nil)
 	})
 	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
@@ -79,8 +80,9 @@ type clusterOptions struct {
 
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cluster",
-		Short: "Show the nodes of a cluster, and prepare one for its end.",
+		Use:    "cluster",
+		Hidden: true, // as --join of serve
+		Short:  "Show the nodes of a cluster, and prepare one for its end.",
 		Long: `Show and change the nodes of a cluster, which greenroom serve --join makes. On a
 machine with a node, its files are found in --data; from elsewhere, give --link and
 --secret-file.`,

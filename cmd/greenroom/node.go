@@ -58,10 +58,10 @@ type node struct {
 	say    func(format string, args ...any)
 	front  *server.Front
 	record nodeRecord
-	nats   *embedded.Server // nil if they are elsewhere
-	engine cluster.Engine
+	engine cluster.Engine // set before it joins
 
 	mu      sync.Mutex
+	nats    *embedded.Server      // guarded by mu; nil before it is started, and if they are elsewhere
 	member  *cluster.Node         // guarded by mu; nil before it has joined
 	drained bool                  // guarded by mu; it has left, and passes on what clients send
 	known   map[string]nodeRecord // guarded by mu
@@ -102,14 +102,18 @@ func (n *node) connect(ctx context.Context) (stop func(), err error) {
 	if n.o.nats != "" {
 		nc, err = nats.Connect(n.o.nats, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	} else {
-		if n.nats, err = n.startNATS(); err != nil {
+		var own *embedded.Server
+		if own, err = n.startNATS(); err != nil {
 			return nil, err
 		}
-		end = n.nats.Close
+		n.mu.Lock()
+		n.nats = own
+		n.mu.Unlock()
+		end = own.Close
 		if len(n.o.names) > 1 {
 			n.say("  waits      for most of the nodes %s\n", strings.Join(n.o.names, ", "))
 		}
-		nc, err = n.nats.Connect(ctx)
+		nc, err = own.Connect(ctx)
 	}
 	if err != nil {
 		end()
@@ -154,9 +158,8 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n.mu.Lock()
-	n.member = member
-	n.mu.Unlock()
+	n.setMember(member)
+	defer n.setMember(nil)
 	if _, err := cluster.Host(member, ownerGroup, 1, &holder{n, member}); err != nil {
 		return false, err
 	}
@@ -179,6 +182,12 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	}
 }
 
+func (n *node) setMember(member *cluster.Node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.member = member
+}
+
 // leave gives the store to another node, and ends the membership.
 func (n *node) leave(ctx context.Context) error {
 	n.mu.Lock()
@@ -194,14 +203,19 @@ func (n *node) leave(ctx context.Context) error {
 
 // drain has this node own the store no more, and pass on what clients send.
 func (n *node) drain(ctx context.Context) error {
-	n.mu.Lock()
-	n.drained = true
-	n.mu.Unlock()
+	n.setDrained(true) // before it leaves: run is not to join anew
 	if err := n.leave(ctx); err != nil {
+		n.setDrained(false)
 		return err
 	}
 	n.stepDown()
 	return nil
+}
+
+func (n *node) setDrained(drained bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.drained = drained
 }
 
 func (n *node) isDrained() bool {
@@ -213,23 +227,32 @@ func (n *node) isDrained() bool {
 // leadElsewhere has another node lead the stream if this one owns the store: a leader that is killed costs an election of some
 // seconds, in which nobody can take the store.
 func (n *node) leadElsewhere(ctx context.Context) {
-	if owner, _ := n.front.Owner(); owner == n.o.node && len(n.o.names) > 1 && n.nats != nil && n.nats.Leads(nodeStream) {
+	own := n.server()
+	if owner, _ := n.front.Owner(); owner == n.o.node && len(n.o.names) > 1 && own != nil && own.Leads(nodeStream) {
 		ctx, cancel := context.WithTimeout(ctx, leadTick)
 		defer cancel()
-		if err := n.nats.StepDown(ctx, nodeStream, ""); err != nil {
+		if err := own.StepDown(ctx, nodeStream, ""); err != nil {
 			n.log.Info("no other node leads the stream yet", slog.Any("error", err))
 		}
 	}
 }
 
+// server returns the NATS server of this node, nil if it has none.
+func (n *node) server() *embedded.Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nats
+}
+
 // stepDown has another node lead the stream, before this one ends.
 func (n *node) stepDown() {
-	if n.nats == nil || len(n.o.names) == 1 {
+	own := n.server()
+	if own == nil || len(n.o.names) == 1 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leadTick)
 	defer cancel()
-	_ = n.nats.StepDown(ctx, nodeStream, "") // otherwise the others elect one
+	_ = own.StepDown(ctx, nodeStream, "") // otherwise the others elect one
 }
 
 // put sets a key of the engine to a value, unless allows refuses to replace what is there.

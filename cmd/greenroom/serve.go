@@ -218,6 +218,9 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster")
 	cmd.Flags().StringVar(&o.joining.addr, "node-addr", "", "address of this node for the others, if --join is the URL of NATS servers")
 	cmd.Flags().StringVar(&o.joining.secretFile, "secret-file", "", "file with the secret of the cluster (default "+secretName+" in the data directory, which the first node makes, if all are on this machine)")
+	for _, name := range []string{"join", "node", "node-addr", "secret-file"} {
+		_ = cmd.Flags().MarkHidden(name) // the flag exists; a cluster is slower to replace a killed owner than it may be
+	}
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
