@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/cluster/embedded"
 	clusternats "github.com/greenroom-go/greenroom/cluster/nats"
+	"github.com/greenroom-go/greenroom/codec"
 	"github.com/greenroom-go/greenroom/internal/keyed"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/remote"
@@ -32,8 +33,21 @@ const (
 
 	leaveWithin = 15 * time.Second
 	leadTick    = time.Second
+	pulseTick   = time.Second
 	rejoinAfter = time.Second
 )
+
+// pulse is what nodes send each other so that there is a connection between them: only its end proves at
+// once that a process has crashed. Without one, the others wait for the end of its lease.
+type pulse struct{}
+
+// listener takes pulses.
+type listener struct{}
+
+// Receive implements actor.Actor.
+func (*listener) Receive(*actor.Context[pulse], pulse) error { return nil }
+
+var nodeTypes = codec.NewTypes(codec.Of[pulse]("greenroom.pulse"))
 
 // nodeRecord is a node as the others know it.
 type nodeRecord struct {
@@ -154,7 +168,7 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 		defer cancel()
 		_, _ = sys.Shutdown(late) // others may be gone without a word
 	}()
-	member, err := cluster.Join(sys, cluster.Config{Engine: n.engine, TTL: nodeTTL, Remote: &remote.Config{Addr: addr, Secret: n.o.secret}})
+	member, err := cluster.Join(sys, cluster.Config{Engine: n.engine, TTL: nodeTTL, Remote: &remote.Config{Addr: addr, Secret: n.o.secret, Types: nodeTypes}})
 	if err != nil {
 		return false, err
 	}
@@ -163,12 +177,19 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	if _, err := cluster.Host(member, ownerGroup, 1, &holder{n, member}); err != nil {
 		return false, err
 	}
-	ticks := time.NewTicker(leadTick)
+	pulses, err := cluster.Everywhere[pulse](member, "pulse", func() *listener { return &listener{} })
+	if err != nil {
+		return false, err
+	}
+	ticks, beats := time.NewTicker(leadTick), time.NewTicker(pulseTick)
 	defer ticks.Stop()
+	defer beats.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false, n.leave(context.WithoutCancel(ctx))
+		case <-beats.C:
+			pulses.All().Tell(ctx, pulse{})
 		case <-ticks.C:
 			n.leadElsewhere(ctx)
 		case <-member.Done():
