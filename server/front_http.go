@@ -259,7 +259,7 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		resp, sent, err := a.trip1(r)
+		resp, sent, err := a.tripOnce(r)
 		if err == nil && resp.Header.Get(refuseHeader) == "" {
 			return resp, nil
 		}
@@ -294,8 +294,8 @@ func (f *Front) pause(ctx context.Context, a *answerer) {
 	_, _ = f.answers(ctx, a) // the caller asks again
 }
 
-// trip1 sends a request once. sent reports whether the owner may have got it.
-func (a *answerer) trip1(r *http.Request) (resp *http.Response, sent bool, err error) {
+// tripOnce sends a request once. sent reports whether the owner may have got it.
+func (a *answerer) tripOnce(r *http.Request) (resp *http.Response, sent bool, err error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(a.ctx, cancel)
 	out := r.WithContext(ctx)
@@ -308,12 +308,14 @@ func (a *answerer) trip1(r *http.Request) (resp *http.Response, sent bool, err e
 		cancel()
 		return nil, !isDial(err), err
 	}
-	resp.Body = &heldBody{ReadCloser: resp.Body, done: func() {
+	held := &heldBody{ReadCloser: resp.Body, done: func() {
 		stop()
 		cancel()
 	}}
-	if rw, ok := resp.Body.(*heldBody).ReadCloser.(io.ReadWriteCloser); ok { // of a changed protocol
-		resp.Body = &heldSocket{rw, resp.Body.(*heldBody).done} //nolint:forcetypeassert // as it was set
+	if socket, ok := resp.Body.(io.Writer); ok { // of a changed protocol
+		resp.Body = heldSocket{held, socket}
+	} else {
+		resp.Body = held
 	}
 	return resp, true, nil
 }
@@ -337,13 +339,8 @@ func (b *heldBody) Close() error {
 
 // heldSocket is heldBody for a WebSocket.
 type heldSocket struct {
-	io.ReadWriteCloser
-	done func()
-}
-
-func (b *heldSocket) Close() error {
-	defer b.done()
-	return b.ReadWriteCloser.Close()
+	*heldBody
+	io.Writer
 }
 
 // serveLink answers another node.
@@ -415,7 +412,7 @@ func (f *Front) health(w http.ResponseWriter, r *http.Request) {
 	r.Method, r.Host, r.Body, r.ContentLength = http.MethodGet, "localhost", http.NoBody, 0
 	r.Header = http.Header{clientHeader: {clientOf(r).header()}}
 	r.URL.Scheme, r.URL.Host = "http", "owner"
-	resp, _, err := a.trip1(r)
+	resp, _, err := a.tripOnce(r)
 	switch {
 	case err != nil:
 		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q passes on to %q, which does not answer: %v", f.node.Name, a.node, err))

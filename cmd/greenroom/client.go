@@ -80,10 +80,16 @@ func checkLoopback(flag, addr, example string) error {
 	if err != nil {
 		return usagef("--%s: %w", flag, err)
 	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return usagef("--%s must be the address of a server on this machine, such as %s, not %s", flag, example, addr)
 	}
 	return nil
+}
+
+// isLoopback reports whether a host of an address is localhost or a loopback IP.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

@@ -39,12 +39,9 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		s := nodeStatus{Node: n.o.node, Nodes: n.nodes()}
 		s.Owner, s.Epoch = n.front.Owner()
-		n.mu.Lock()
-		member := n.member
-		s.Drained = n.drained
-		n.mu.Unlock()
+		s.Drained = n.isDrained()
+		member, own := n.current(), n.server()
 		s.Lease = member != nil && member.Valid()
-		own := n.server()
 		s.Leads = own != nil && own.Leads(nodeStream)
 		answerJSON(w, s, nil)
 	})
@@ -52,11 +49,9 @@ func (n *node) control() http.Handler {
 		answerJSON(w, struct{}{}, n.drain(r.Context()))
 	})
 	mux.HandleFunc("GET /upgrade", func(w http.ResponseWriter, r *http.Request) {
-		n.mu.Lock()
-		member := n.member
-		n.mu.Unlock()
+		member := n.current()
 		if member == nil {
-			answerJSON(w, nil, errors.New("the node has not joined yet"))
+			answerJSON(w, nil, errNotJoined)
 			return
 		}
 		u, err := member.Upgrade(r.Context())
@@ -138,10 +133,11 @@ func (o *clusterOptions) ask(ctx context.Context, link, method, path string, int
 
 // first returns what the first node says that can be asked.
 func (o *clusterOptions) first(ctx context.Context) (s nodeStatus, err error) {
-	links := []string{o.link}
-	if o.link == "" {
+	var links []string
+	if o.link != "" {
+		links = []string{o.link}
+	} else {
 		files, _ := filepath.Glob(filepath.Join(o.data, "*", linkName)) // the pattern is valid
-		links = nil
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -155,11 +151,11 @@ func (o *clusterOptions) first(ctx context.Context) (s nodeStatus, err error) {
 	}
 	var failed []error
 	for _, link := range links {
-		if err := o.ask(ctx, link, http.MethodGet, "/status", &s); err == nil {
+		err := o.ask(ctx, link, http.MethodGet, "/status", &s)
+		if err == nil {
 			return s, nil
-		} else { //nolint:revive // the error is needed
-			failed = append(failed, err)
 		}
+		failed = append(failed, err)
 	}
 	return s, errors.Join(failed...)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -87,8 +86,7 @@ func (o *joinOptions) at(after int) (string, error) {
 // local reports whether all that --join says is on this machine.
 func (o *joinOptions) local() bool {
 	for _, at := range append([]string{o.own}, o.routes...) {
-		host, _, _ := net.SplitHostPort(at)
-		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		if host, _, _ := net.SplitHostPort(at); !isLoopback(host) { // check has looked at it
 			return false
 		}
 	}

@@ -209,13 +209,20 @@ func (n *node) setMember(member *cluster.Node) {
 	n.member = member
 }
 
+// current returns the membership, nil before it has joined.
+func (n *node) current() *cluster.Node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.member
+}
+
+var errNotJoined = errors.New("the node has not joined yet")
+
 // leave gives the store to another node, and ends the membership.
 func (n *node) leave(ctx context.Context) error {
-	n.mu.Lock()
-	member := n.member
-	n.mu.Unlock()
+	member := n.current()
 	if member == nil {
-		return errors.New("the node has not joined yet")
+		return errNotJoined
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()

@@ -2,9 +2,7 @@ package access
 
 import (
 	"crypto/tls"
-	"crypto/x509/pkix"
 	"encoding/asn1"
-	"slices"
 	"time"
 )
 
@@ -30,8 +28,13 @@ func CertificateOf(state *tls.ConnectionState, now time.Time) (name string, unti
 	if !now.Before(until) {
 		return "", time.Time{}
 	}
-	subject := state.PeerCertificates[0].Subject
-	if names := slices.DeleteFunc(slices.Clone(subject.Names), isNoCommonName); len(names) > 1 {
+	subject, names := &state.PeerCertificates[0].Subject, 0
+	for _, a := range subject.Names {
+		if a.Type.Equal(commonName) {
+			names++
+		}
+	}
+	if names > 1 {
 		return "", time.Time{}
 	}
 	return subject.CommonName, until
@@ -39,5 +42,3 @@ func CertificateOf(state *tls.ConnectionState, now time.Time) (name string, unti
 
 // commonName identifies a common name, see X.520, 6.2.2.
 var commonName = asn1.ObjectIdentifier{2, 5, 4, 3}
-
-func isNoCommonName(a pkix.AttributeTypeAndValue) bool { return !a.Type.Equal(commonName) }
