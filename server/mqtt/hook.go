@@ -124,16 +124,13 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	c.client, c.number = cl, h.broker.begun.Add(1)
 	c.flow.begin(cl)
 	takeOver(cl)
-	if h.broker.wills.take(c, cl) {
-		return nil
+	if refused := h.broker.wills.take(c, cl, &pk.Connect.WillProperties); refused != nil {
+		h.broker.refusals.Add(refusal.MQTT, refused.Cause, "", cl.ID, refused.Detail)
+		code := goodbye(refused)
+		_ = h.broker.server.SendConnack(cl, code, false, nil) // the error below ends the connection
+		return code
 	}
-	h.broker.refusals.Add(refusal.MQTT, refusal.CauseWill, "", cl.ID, "there is no room for the will of another client")
-	code := packets.ErrQuotaExceeded
-	if cl.Properties.ProtocolVersion < 5 {
-		code = packets.ErrServerUnavailable
-	}
-	_ = h.broker.server.SendConnack(cl, code, false, nil) // the error below ends the connection
-	return code
+	return nil
 }
 
 // OnSessionEstablish has the connection before keep what is published from now on, if its session goes
@@ -324,6 +321,12 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 	case packets.Publish:
 		if pk.Properties.TopicAliasFlag && len(pk.TopicName) > maxNameBytes { // which would stay in memory
 			h.broker.refusals.Add(refusal.MQTT, refusal.CauseTopic, "", cl.ID, fmt.Sprintf("a topic with an alias must have at most %d bytes, not %d", maxNameBytes, len(pk.TopicName)))
+			return pk, packets.ErrRejectPacket
+		}
+		if hasWildcard(pk.Properties.ResponseTopic) {
+			refused := refuseResponse(pk.Properties.ResponseTopic)
+			h.broker.refusals.Add(refusal.MQTT, refused.Cause, pk.TopicName, cl.ID, refused.Detail)
+			h.broker.hangUp(cl, goodbye(refused))
 			return pk, packets.ErrRejectPacket
 		}
 		h.broker.renumber(c, cl, &pk)

@@ -39,22 +39,25 @@ type will struct {
 	size   int64 // charged to the budget
 }
 
-// take takes the will of a connecting client from mochi. It reports false if there is no room for
-// it.
-func (w *wills) take(c *conn, cl *mochi.Client) bool {
+// take takes the will of a connecting client from mochi, with the properties from its CONNECT, of
+// which mochi keeps only a part. It returns the verdict on a will that is refused.
+func (w *wills) take(c *conn, cl *mochi.Client, properties *packets.Properties) *refusal.Verdict {
 	given := &cl.Properties.Will
 	if given.Flag == 0 {
-		return true
+		return nil
+	}
+	if hasWildcard(properties.ResponseTopic) {
+		return refuseResponse(properties.ResponseTopic)
 	}
 	left := &will{conn: c, packet: packets.Packet{
 		FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: given.Qos, Retain: given.Retain},
-		TopicName:   strings.Clone(given.TopicName), Payload: bytes.Clone(given.Payload), Properties: packets.Properties{User: cloneUser(given.User)},
+		TopicName:   strings.Clone(given.TopicName), Payload: bytes.Clone(given.Payload), Properties: messageProperties(properties),
 		ProtocolVersion: cl.Properties.ProtocolVersion, Origin: cl.ID,
 	}, delay: time.Duration(given.WillDelayInterval) * time.Second}
 	left.size = sizeOf(&left.packet)
 	cl.Properties.Will = mochi.Will{}
 	if !w.broker.queued.take(left.size, left.size <= sessionReserve) {
-		return false
+		return noRoomForWill(cl.Properties.ProtocolVersion)
 	}
 	c.will = left
 	if left.delay > 0 {
@@ -62,7 +65,24 @@ func (w *wills) take(c *conn, cl *mochi.Client) bool {
 		defer w.mu.Unlock()
 		w.given[left] = cl
 	}
-	return true
+	return nil
+}
+
+func noRoomForWill(version byte) *refusal.Verdict {
+	code := packets.ErrQuotaExceeded.Code
+	if version < 5 {
+		code = packets.Err3ServerUnavailable.Code
+	}
+	return &refusal.Verdict{Cause: refusal.CauseWill, Code: code, Detail: "there is no room for the will of another client"}
+}
+
+// messageProperties returns a copy of the properties of a will that its message has.
+func messageProperties(p *packets.Properties) packets.Properties {
+	return packets.Properties{
+		PayloadFormat: p.PayloadFormat, PayloadFormatFlag: p.PayloadFormatFlag, MessageExpiryInterval: p.MessageExpiryInterval,
+		ContentType: strings.Clone(p.ContentType), ResponseTopic: strings.Clone(p.ResponseTopic), CorrelationData: bytes.Clone(p.CorrelationData),
+		User: cloneUser(p.User),
+	}
 }
 
 // cloneUser copies user properties, which are slices of the packet.
