@@ -17,6 +17,9 @@ type Proxy struct {
 	// After so many bytes to the server, or from it, all connections are cut.
 	// Negative for never.
 	ToServer, FromServer atomic.Int64
+	// Silent has connections stay open that would be cut: nothing of that direction passes any more, for good, and
+	// nobody is told, as when a host has lost its power.
+	Silent atomic.Bool
 
 	mu    sync.Mutex
 	conns []net.Conn // guarded by mu
@@ -58,6 +61,7 @@ func (p *Proxy) URL(tb testing.TB, direct string) string {
 
 // Heal lets everything pass again.
 func (p *Proxy) Heal() {
+	p.Silent.Store(false)
 	p.ToServer.Store(-1)
 	p.FromServer.Store(-1)
 }
@@ -95,10 +99,13 @@ func (p *Proxy) pass(to io.WriteCloser, from io.ReadCloser, left *atomic.Int64) 
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 32<<10)
-	for {
+	for silent := false; ; {
 		n, err := from.Read(buf)
 		if err != nil {
 			return
+		}
+		if silent {
+			continue
 		}
 		some, cut := buf[:n], false
 		if allowed := left.Load(); allowed >= 0 {
@@ -109,7 +116,7 @@ func (p *Proxy) pass(to io.WriteCloser, from io.ReadCloser, left *atomic.Int64) 
 		if _, err := to.Write(some); err != nil {
 			return
 		}
-		if cut {
+		if silent = cut && p.Silent.Load(); cut && !silent {
 			p.cut()
 			return
 		}
