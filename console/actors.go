@@ -198,15 +198,12 @@ func notAll(all bool) string {
 }
 
 func (c *Console) tasks(ctx context.Context, args []string) (any, error) {
-	var of actor.PID
-	if len(args) > 0 {
-		var err error
-		if of, err = c.Address(args[0]); err != nil {
-			return nil, err
-		}
-		if list, ok, err := c.tasksOf(ctx, of); ok || err != nil {
-			return taskList(list), err
-		}
+	of, d, err := c.detailOf(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := tasksOf(&d); ok {
+		return taskList(list), nil
 	}
 	t := Table{Columns: []string{"actor", "waits for", "mailbox"}}
 	all := c.each(ctx, func(i *actor.Info) {
@@ -215,6 +212,9 @@ func (c *Console) tasks(ctx context.Context, args []string) (any, error) {
 		}
 	})
 	t.More = notAll(all)
+	if len(t.Rows) == 0 && !of.IsZero() {
+		return nothingWaits(&d), nil
+	}
 	if len(t.Rows) == tasksShown {
 		t.More = "and maybe more; uniqtask counts all"
 	}
@@ -222,37 +222,52 @@ func (c *Console) tasks(ctx context.Context, args []string) (any, error) {
 }
 
 // tasksOf returns the handlers of an actor that wait, and whether it tells them: it does not while it is busy.
-func (c *Console) tasksOf(ctx context.Context, of actor.PID) (list []Task, ok bool, err error) {
-	d, err := c.sys.Detail(ctx, of)
-	if err != nil {
-		return nil, false, err
+func tasksOf(d *actor.Detail) (list []Task, ok bool) {
+	v, ok := d.View.(Tasks)
+	if !ok {
+		return nil, false
 	}
-	if v, ok := d.View.(Tasks); ok {
-		return v.Tasks(), true, nil
+	return v.Tasks(), true
+}
+
+// nothingWaits is the answer of task and uniqtask about an actor that is not seen to wait.
+func nothingWaits(d *actor.Detail) any {
+	if d.Busy {
+		return "the actor is busy: its handler runs, and does not tell who waits"
 	}
-	return nil, false, nil
+	return taskList{}
+}
+
+// detailOf reads an argument that is an address, and that actor.
+func (c *Console) detailOf(ctx context.Context, args []string) (of actor.PID, d actor.Detail, err error) {
+	if len(args) == 0 {
+		return of, d, nil
+	}
+	if of, err = c.Address(args[0]); err == nil {
+		d, err = c.sys.Detail(ctx, of)
+	}
+	return of, d, err
 }
 
 // uniqueTasks counts those who wait for the same, most first.
 func (c *Console) uniqueTasks(ctx context.Context, args []string) (any, error) {
-	if len(args) > 0 {
-		of, err := c.Address(args[0])
-		if err != nil {
-			return nil, err
-		}
-		list, ok, err := c.tasksOf(ctx, of)
-		if err == nil && !ok {
-			err = errors.New("the actor does not tell its handlers, or is busy")
-		}
-		return unique(list), err
+	of, d, err := c.detailOf(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := tasksOf(&d); ok {
+		return unique(list), nil
 	}
 	type wait struct{ of, target string }
 	counts := map[wait]int{}
 	all := c.each(ctx, func(i *actor.Info) {
-		if !i.Waits.IsZero() {
+		if !i.Waits.IsZero() && (of.IsZero() || i.PID == of.String()) {
 			counts[wait{i.Type, i.Waits.Path()}]++
 		}
 	})
+	if len(counts) == 0 && !of.IsZero() {
+		return nothingWaits(&d), nil
+	}
 	waits := make([]wait, 0, len(counts))
 	for w := range counts {
 		waits = append(waits, w)
@@ -300,7 +315,7 @@ func (c *Console) top(ctx context.Context, by string) (any, error) {
 	t := Table{Columns: actorColumns, More: notAll(all)}
 	for i := range most {
 		m := &most[i]
-		t.Add(m.Path, m.Type, m.State, m.Mailbox, m.Handled, m.Restarts, m.Children)
+		t.Add(m.Path, m.Type, m.State, m.Activity, m.Mailbox, m.Handled, m.Restarts, m.Children)
 	}
 	return t, nil
 }

@@ -62,6 +62,8 @@ func TestCommandsShowTheActors(t *testing.T) {
 		"info " + shop.String():      `"handled"`,
 		"timers /shop":               "EVERY MS",
 		"task":                       "WAITS FOR",
+		"task /shop":                 "no handler waits\n",
+		"uniqtask /shop":             "no handler waits\n",
 		"uniqtask":                   "ACTORS",
 		"top children":               "/shop",
 		"stat":                       "actors",
@@ -84,6 +86,41 @@ func TestCommandsShowTheActors(t *testing.T) {
 	} {
 		if out := run(t, c, line); !strings.Contains(out, says) {
 			t.Errorf("%s: %q does not have %q", line, out, says)
+		}
+	}
+}
+
+// Each row of a table has a cell for each column.
+func TestTheRowsOfTopFitItsColumns(t *testing.T) {
+	t.Parallel()
+	sys, _ := start(t)
+	var top []map[string]any
+	if err := json.Unmarshal([]byte(run(t, console.New(sys, console.Config{}), "top children -o json")), &top); err != nil {
+		t.Fatal(err)
+	}
+	if len(top) != 1 || top[0]["path"] != "/shop" || top[0]["children"] != 1.0 || top[0]["type"] != "func(int)" {
+		t.Errorf("top children -o json has %v", top)
+	}
+}
+
+func TestTaskSaysOfWhomNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	sys, _ := start(t)
+	c := console.New(sys, console.Config{})
+	begun, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	actor.SpawnFunc(sys, "busy", func(*actor.Context[int], int) error {
+		close(begun)
+		<-release
+		return nil
+	}).Tell(t.Context(), 1)
+	<-begun
+	for _, line := range []string{"task /busy", "uniqtask /busy"} {
+		if out := run(t, c, line); !strings.HasPrefix(out, "the actor is busy") {
+			t.Errorf("%s: %q", line, out)
+		}
+		if out, err := c.Run(t.Context(), strings.Replace(line, "busy", "nobody", 1)); err == nil {
+			t.Errorf("of nobody: %q", out)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -30,11 +31,13 @@ func (s *service) functions() map[string]glua.LGFunction {
 		"ret":         s.ret,
 		"response":    s.response,
 		"ignoreret":   s.ignoreRet,
+		"redirect":    s.redirect,
 		"timeout":     s.timeout,
 		"sleep":       s.sleep,
 		"fork":        s.fork,
 		"self":        func(l *glua.LState) int { l.Push(glua.LString(s.ctx.Self().String())); return 1 },
 		"now":         func(l *glua.LState) int { l.Push(ticks(time.Since(s.rt.started))); return 1 },
+		"hpc":         func(l *glua.LState) int { l.Push(glua.LNumber(time.Since(s.rt.started))); return 1 },
 		"time":        func(l *glua.LState) int { l.Push(seconds(time.Now())); return 1 },
 		"starttime":   func(l *glua.LState) int { l.Push(seconds(s.rt.started.Truncate(time.Second))); return 1 },
 		"pack":        s.pack,
@@ -233,6 +236,32 @@ func (s *service) response(l *glua.LState) int {
 // ignoreRet says that the request will not be answered: who waits for it gets an error.
 func (s *service) ignoreRet(*glua.LState) int {
 	s.task.asked = nil
+	return 0
+}
+
+var errNothingToRedirect = errors.New("no message is being handled that was not redirected yet")
+
+// redirect passes the message that is being handled on to another service, with other values. Who waits for its answer gets it from that
+// one.
+func (s *service) redirect(l *glua.LState) int {
+	t := s.task
+	to, goes := s.checkDestination(l, 1)
+	if goes != nil {
+		l.RaiseError("redirect %s: only services of the same runtime can answer for this one", l.CheckString(1))
+	}
+	if t.parcel == nil {
+		l.RaiseError("redirect %s: %s", l.CheckString(1), errNothingToRedirect)
+	}
+	p := &parcel{body: s.packArguments(l, 2)}
+	if err := p.enter(s.accountOf(to)); err != nil {
+		s.raise(l, err, "redirect %s", l.CheckString(1))
+	}
+	t.parcel.redirected.Store(p)
+	t.parcel, t.asked = nil, nil
+	if err := actor.Forward(s.ctx, to); err != nil {
+		p.leave()
+		s.raise(l, err, "redirect %s", l.CheckString(1))
+	}
 	return 0
 }
 

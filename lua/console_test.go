@@ -108,8 +108,8 @@ func TestTheConsoleShowsWhatHandlersWaitFor(t *testing.T) {
 		if json.Unmarshal([]byte(out), &list) != nil || len(list) != 3 || list[1].Waits != "sleep" || list[1].For != 20 {
 			t.Errorf("%s, %v", out, err)
 		}
-		if out, err := c.Run(s.Context(), "uniqtask /"); err == nil {
-			t.Errorf("%q", out)
+		if out, err := c.Run(s.Context(), "uniqtask /"); out != "no handler waits\n" || err != nil {
+			t.Errorf("%q, %v", out, err)
 		}
 		s.Advance(time.Minute)
 	})

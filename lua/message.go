@@ -32,7 +32,9 @@ func (m *asked) reply(body []byte, send func(answer)) error {
 	if err := p.enter(m.asker); err != nil {
 		return err
 	}
-	m.replied.Store(p)
+	if earlier := m.replied.Swap(p); earlier != nil {
+		earlier.leave() // nobody takes a second answer
+	}
 	send(answer{body})
 	if m.over.Load() {
 		p.leave()

@@ -27,6 +27,16 @@ var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait ther
 type parcel struct {
 	body  []byte
 	stake *stake // nil for messages of Go
+
+	redirected atomic.Pointer[parcel] // what the message carries since a service has redirected it
+}
+
+// now returns what the message carries.
+func (p *parcel) now() *parcel {
+	if other := p.redirected.Load(); other != nil {
+		return other
+	}
+	return p
 }
 
 // maxShown is how many bytes of values are shown.
@@ -34,10 +44,11 @@ const maxShown = 4 << 10
 
 // Content returns the values as JSON, for the console's trace, or the size of those that are large.
 func (p *parcel) Content() string {
-	if len(p.body) > maxShown {
-		return fmt.Sprintf("%d bytes", len(p.body))
+	body := p.now().body
+	if len(body) > maxShown {
+		return fmt.Sprintf("%d bytes", len(body))
 	}
-	values, err := unpackGo(p.body)
+	values, err := unpackGo(body)
 	if err != nil {
 		return err.Error()
 	}
@@ -97,22 +108,23 @@ func (p *parcel) enter(a *account) error {
 
 // leave takes the parcel out of the account. Further calls do nothing.
 func (p *parcel) leave() {
-	if p.stake != nil {
-		p.stake.leave()
+	if k := p.now().stake; k != nil {
+		k.leave()
 	}
 }
 
 // settle takes a request out of the account whose sender does not wait any more: err is what that has ended with. One that was given up
 // may still be in the mailbox, or may never have come there: it counts until it is handled or nobody has it.
 func (m *asked) settle(err error) {
-	if m.stake == nil {
+	k := m.now().stake
+	if k == nil {
 		return
 	}
 	for _, end := range []error{context.DeadlineExceeded, context.Canceled, actor.ErrStopped} {
 		if errors.Is(err, end) {
-			runtime.AddCleanup(m, (*stake).leave, m.stake)
+			runtime.AddCleanup(m, (*stake).leave, k)
 			return
 		}
 	}
-	m.leave()
+	k.leave()
 }

@@ -69,8 +69,10 @@ type service struct {
 // task is a handler under way: of a message, of a job, or the start.
 type task struct {
 	thread *glua.LState
-	kept   bool   // something may refer to it when it has ended
-	asked  *asked // nil if nobody waits for an answer
+	kept   bool    // something may refer to it when it has ended
+	asked  *asked  // nil if nobody waits for an answer
+	parcel *parcel // of the message, nil if it is none
+	number uint64  // of the request, for scripts of skynet; 0 if nobody waits for an answer
 	sender actor.PID
 	nested int // coroutines that have resumed each other
 
@@ -131,14 +133,14 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	switch m := m.(type) {
 	case *asked:
 		m.leave()
-		err = s.handle(m, m.body)
+		err = s.handle(m, &m.parcel)
 		if err != nil && !errors.Is(err, ErrMemory) {
 			return actor.Refuse(ctx, err)
 		}
 		return err
 	case *told:
 		m.leave()
-		err = s.handle(nil, m.body)
+		err = s.handle(nil, &m.parcel)
 	case *job:
 		if m.owner != s {
 			return nil
@@ -166,11 +168,11 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 }
 
 // handle passes the values of a message to the function that dispatch was given. m is nil if nobody waits for an answer.
-func (s *service) handle(m *asked, body []byte) error {
+func (s *service) handle(m *asked, p *parcel) error {
 	if s.handler == nil {
 		return &Error{Text: s.file + ": the service takes no messages: it has not called dispatch"}
 	}
-	args, err := s.values.unpackScratch(body)
+	args, err := s.values.unpackScratch(p.now().body)
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (s *service) handle(m *asked, body []byte) error {
 	if s.spare = nil; t == nil {
 		t = &task{}
 	}
-	*t = task{asked: m, sender: s.ctx.Sender()}
+	*t = task{asked: m, parcel: p, sender: s.ctx.Sender()}
 	if s.sessions {
 		args = append(s.origin(t), args...)
 	}
@@ -191,12 +193,11 @@ func (s *service) handle(m *asked, body []byte) error {
 
 // origin returns the number of a request, 0 for a message that nobody waits for, and its sender.
 func (s *service) origin(t *task) []glua.LValue {
-	number := glua.LNumber(0)
 	if t.asked != nil {
 		s.session++
-		number = glua.LNumber(s.session)
+		t.number = s.session
 	}
-	return []glua.LValue{number, glua.LString(t.sender.String())}
+	return []glua.LValue{glua.LNumber(t.number), glua.LString(t.sender.String())}
 }
 
 // run calls a function on a thread. It clears the list of the arguments, which are on the thread then.

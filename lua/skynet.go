@@ -23,6 +23,12 @@ func (s *service) skynetFunctions() map[string]glua.LGFunction {
 		"newservice":    s.once(func(l *glua.LState) int { return s.newService(l, l.CheckString(1)+".lua") }),
 		"uniqueservice": func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", false) },
 		"queryservice":  func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", true) },
+		"redirect":      s.redirectPacked,
+		"genid":         func(l *glua.LState) int { s.session++; l.Push(glua.LNumber(s.session)); return 1 },
+		"packstring":    s.pack,
+		"tostring":      func(l *glua.LState) int { l.Push(glua.LString(l.CheckString(1))); return 1 },
+		"trash":         func(*glua.LState) int { return 0 }, // texts are not freed
+		"getenv":        s.shared,
 		"address":       func(l *glua.LState) int { l.Push(glua.LString(l.CheckString(1))); return 1 },
 	})
 	return functions
@@ -49,6 +55,24 @@ func (s *service) retPacked(l *glua.LState) int {
 	l.SetTop(0)
 	pushAll(l, values)
 	return s.ret(l)
+}
+
+// redirectPacked passes on the message that is being handled, with what pack has returned: its source and its session are arguments,
+// and must be those of the message.
+func (s *service) redirectPacked(l *glua.LState) int {
+	t := s.task
+	source, session := l.CheckString(2), l.CheckNumber(4)
+	checkType(l, 3)
+	if t.parcel != nil && (source != t.sender.String() || session != glua.LNumber(t.number)) {
+		l.RaiseError("redirect: the source and the session must be those of the message that is being handled, %s and %d", t.sender, t.number)
+	}
+	values, err := s.values.unpack([]byte(l.OptString(5, "")))
+	if err != nil {
+		l.RaiseError("redirect: %s", err)
+	}
+	l.SetTop(1)
+	pushAll(l, values)
+	return s.redirect(l)
 }
 
 // isSkynet reports whether a module is one of skynet's. They are made when they are required: most services do not, and they take

@@ -96,6 +96,24 @@ var skynetServices = map[string]string{
 		skynet.start(function()
 			skynet.dispatch("lua", function(session, address, name) skynet.retpack(T[name]()) end)
 		end)`,
+	// What is passed on with redirect, and the small functions of skynet.core.
+	"agent.lua": `
+		local skynet = require "skynet"
+		local db = ...
+		skynet.start(function()
+			skynet.dispatch("lua", function(session, source, cmd, ...)
+				if cmd == "set" or cmd == "get" then
+					skynet.ignoreret()
+					return skynet.redirect(db, source, "lua", session, skynet.pack(cmd, ...))
+				elseif cmd == "forged" then
+					return skynet.ret(skynet.packstring((pcall(skynet.redirect, db, db, "lua", session, skynet.pack("get")))))
+				end
+				local first, begin, msg = skynet.genid(), skynet.hpc(), skynet.pack(cmd)
+				skynet.sleep(2)
+				skynet.trash(msg, #msg)
+				skynet.retpack(skynet.genid() > first, skynet.hpc() - begin, skynet.unpack(skynet.tostring(msg, #msg)), skynet.getenv("zone"))
+			end)
+		end)`,
 	"exits.lua": `
 		local skynet = require "skynet"
 		skynet.start(function() skynet.dispatch("lua", function() skynet.exit() end) end)`,
@@ -158,6 +176,19 @@ func TestSkynetServicesRunAsTheyAre(t *testing.T) {
 			<-got[i]
 		}
 		s.expect("1 1 2 2 3 3", queue, 0)
+
+		if err := rt.Share("zone", "east"); err != nil {
+			t.Fatal(err)
+		}
+		agent, err := rt.Spawn(k.System(), "agent", "agent.lua", db.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.expect(nil, agent, "set", "b", 7)
+		s.expect(7.0, agent, "get", "b")
+		s.expect(7.0, db, "get", "b")
+		s.expect(false, agent, "forged")
+		s.expect([]any{true, 2e7, "small", "east"}, agent, "small")
 
 		tests := spawn("tests.lua")
 		s.expect([]any{1.0, 2.0, 3.0, 50.0}, tests, "timer")
