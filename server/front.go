@@ -31,6 +31,11 @@ type NodeConfig struct {
 	// Control answers requests that come by the link from those who know the secret, other than what nodes send on for
 	// clients. By default they are not found.
 	Control http.Handler
+	// Ended, unless nil, is called when the server that Own has started with a claim has ended although nobody had it
+	// end: it has failed, or the store has found that another server has taken it. The node answers nobody by itself any
+	// more, so it is to give up what made it the owner. Ended is called once for a claim, on a goroutine of its own, after
+	// the server has closed the store; Close waits for it.
+	Ended func(claim uint64, err error)
 }
 
 // Front is a node of a cluster of servers with one store, a database. One node at a time owns the store, and runs
@@ -45,13 +50,15 @@ type Front struct {
 	node   NodeConfig
 	log    *slog.Logger
 	secure *certificates // nil without TLS
-	conns  *httpConns
+	conns  *httpConns    // of clients that speak HTTP
+	mqtts  *httpConns    // of clients that speak MQTT, while they wait or are passed on
+	guests *httpConns    // of the link, until they have proved that they know the secret
 	keyed  *tls.Config
+	warned atomic.Int64 // when a stranger at the link was last logged, in nanoseconds since the epoch
 
 	httpLn, mqttLn, linkLn net.Listener
 	http, link             *http.Server
-	linkHTTP               *handed // connections of the link that speak HTTP
-	forwarding             chan struct{}
+	linkHTTP               *handed      // connections of the link that speak HTTP
 	kept                   atomic.Int64 // bytes of bodies that are kept to be sent again
 
 	running context.Context //nolint:containedctx // its own life
@@ -77,6 +84,7 @@ type answerer struct {
 	in      *handed            // MQTT connections for it
 	stopRun context.CancelFunc // has it end in order
 	ran     chan struct{}      // closed when it has ended
+	taken   atomic.Bool        // another server has taken the store
 
 	ctx    context.Context //nolint:containedctx // ends when somebody else answers
 	cancel context.CancelFunc
@@ -91,8 +99,18 @@ type answerer struct {
 
 const (
 	// MaxForwarded bounds the MQTT connections that a node of a cluster passes on to the owner of the store.
-	// Further ones are closed.
+	// A further one displaces the oldest one of the address with most of those that have not logged in, or
+	// waits if all have.
 	MaxForwarded = 20_000
+
+	// maxGuests bounds the connections to the link of a node that have not proved that they know the secret. Each is
+	// given linkWithin, and a further one displaces another as with MaxForwarded.
+	maxGuests = 64
+
+	// knownWithin is the time by which the broker of the owner has closed a connection on which nobody has logged in: ten
+	// seconds for CONNECT, and as many for a login. A node that passes it on does not see what is said, since it may be
+	// encrypted.
+	knownWithin = 25 * time.Second
 
 	ownerWithin = 10 * time.Second // so long what comes waits for an owner
 	linkWithin  = 5 * time.Second  // for a handshake between nodes
@@ -111,7 +129,8 @@ var ErrNodes = errors.New("nodes of a cluster")
 // ErrNotLoopback, ErrTLS or ErrProxy. Call Run, or Close if Run is not called.
 func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err error) {
 	cfg.setDefaults()
-	f := &Front{cfg: cfg, node: node, log: cfg.Logger, conns: newHTTPConns(MaxHTTPConnections), changed: make(chan struct{}), forwarding: make(chan struct{}, MaxForwarded)}
+	f := &Front{cfg: cfg, node: node, log: cfg.Logger, changed: make(chan struct{})}
+	f.conns, f.mqtts, f.guests = newHTTPConns(MaxHTTPConnections), newHTTPConns(MaxForwarded), newHTTPConns(maxGuests)
 	f.running, f.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -132,6 +151,7 @@ func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err e
 	if f.conns.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
+	f.mqtts.proxies = f.conns.proxies
 	if cfg.TLS.Enabled() {
 		if f.secure, err = newCertificates(cfg.TLS, cfg.Logger); err != nil {
 			return nil, err
@@ -244,24 +264,33 @@ func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Serve
 		stop()
 		return nil, errors.Join(fmt.Errorf("own the store: %w: there is a later owner than that of epoch %d", ErrNodes, claim), s.Close())
 	}
-	go func() {
-		defer f.drained.Done()
-		if err := s.Run(run); err != nil {
-			f.log.LogAttrs(context.Background(), slog.LevelWarn, "the server has not ended in order", slog.Any("error", err))
-		}
-		close(a.ran)
-		f.remove(a)
-	}()
+	go f.run(run, a)
 	go func() {
 		defer f.drained.Done()
 		select {
 		case <-a.ctx.Done():
 		case <-lost:
 			f.log.LogAttrs(context.Background(), slog.LevelWarn, "another node has taken the store", slog.Uint64("epoch", claim))
+			a.taken.Store(true)
 			f.remove(a)
 		}
 	}()
 	return s, nil
+}
+
+// run runs the server of an answerer until ctx ends, or it has failed.
+func (f *Front) run(ctx context.Context, a *answerer) {
+	defer f.drained.Done()
+	err := a.local.Run(ctx)
+	itself := ctx.Err() == nil || a.taken.Load()
+	if err != nil {
+		f.log.LogAttrs(context.Background(), slog.LevelWarn, "the server has not ended in order", slog.Any("error", err))
+	}
+	close(a.ran)
+	f.remove(a)
+	if itself && f.node.Ended != nil {
+		f.node.Ended(a.epoch, err)
+	}
 }
 
 // Release has the server on this node end in order: requests and messages that have come are answered, and what comes
@@ -392,6 +421,9 @@ func (a *answerer) end() {
 // A server on this node answers only while the node owns the store.
 func (f *Front) answers(ctx context.Context, not *answerer) (*answerer, error) {
 	for {
+		if ctx.Err() != nil { // or who is turned away each time would come again without an end
+			return nil, errNoOwner
+		}
 		f.mu.Lock()
 		a, changed := f.now, f.changed
 		f.mu.Unlock()

@@ -22,7 +22,8 @@ import (
 // The headers of requests between nodes. Those of clients are removed.
 const (
 	clientHeader = "Greenroom-Client"    // who has sent it, see client
-	refuseHeader = "Greenroom-Not-Owner" // the node that was asked does not own the store: nothing was done
+	refuseHeader = "Greenroom-Not-Owner" // in an answer: the node that was asked does not own the store, and nothing was done
+	knownHeader  = "Greenroom-Known"     // in an answer: the client has logged in
 )
 
 // maxReplayed bounds the body of a request that is kept so that it can be sent again.
@@ -261,6 +262,7 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp, sent, err := a.tripOnce(r)
 		if err == nil && resp.Header.Get(refuseHeader) == "" {
+			recognizedBy(r, resp)
 			return resp, nil
 		}
 		if err == nil {
@@ -284,6 +286,25 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		f.pause(within, a)
+	}
+}
+
+// recognizedBy notes whether the answer to a request says that its client has logged in. A client of MQTT over a
+// WebSocket has not yet.
+func recognizedBy(r *http.Request, resp *http.Response) {
+	if resp.Header.Get(knownHeader) != "" {
+		resp.Header.Del(knownHeader)
+		recognized(r)
+		return
+	}
+	if body, ok := resp.Body.(heldSocket); ok {
+		if conn, ok := r.Context().Value(connKey{}).(*limitedConn); ok {
+			stop, done := recognizedLater(conn), body.done
+			body.done = func() {
+				stop()
+				done()
+			}
+		}
 	}
 }
 
@@ -366,6 +387,7 @@ func (f *Front) serveLink(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	a := f.now
 	f.mu.Unlock()
+	r = r.WithContext(context.WithValue(r.Context(), knownKey{}, w.Header()))
 	if a == nil || a.local == nil || !a.serve(w, r) {
 		w.Header().Set(refuseHeader, "1")
 		writeProblem(w, r, errNoOwner)

@@ -66,14 +66,15 @@ func (f *Front) dial(ctx context.Context, link, protocol string) (net.Conn, erro
 
 // acceptLink accepts connections of other nodes.
 func (f *Front) acceptLink() {
-	f.accept(f.linkLn, func(nc net.Conn) {
+	f.accept(f.guests.listener(f.linkLn), func(nc net.Conn) {
 		conn := tls.Server(nc, f.keyed)
 		ctx, cancel := context.WithTimeout(f.running, linkWithin)
 		err := conn.HandshakeContext(ctx)
 		cancel()
+		pass(nc)
 		switch {
 		case err != nil:
-			f.log.LogAttrs(f.running, slog.LevelWarn, "refused a connection to the link of this node", slog.String("from", nc.RemoteAddr().String()), slog.Any("error", err))
+			f.warn(nc, err)
 		case conn.ConnectionState().NegotiatedProtocol == linkMQTT:
 			f.takeMQTT(conn)
 			return
@@ -82,6 +83,19 @@ func (f *Front) acceptLink() {
 		}
 		_ = nc.Close()
 	})
+}
+
+// warnEvery is how often a stranger at the link is logged: there may be many.
+const warnEvery = 10 * time.Second
+
+// warn logs a connection to the link that was refused.
+func (f *Front) warn(nc net.Conn, err error) {
+	now, last := time.Now().UnixNano(), f.warned.Load()
+	level := slog.LevelDebug
+	if now-last >= int64(warnEvery) && f.warned.CompareAndSwap(last, now) {
+		level = slog.LevelWarn
+	}
+	f.log.LogAttrs(f.running, level, "refused a connection to the link of this node", slog.String("from", nc.RemoteAddr().String()), slog.Any("error", err))
 }
 
 // accept accepts connections until the listener is closed.
@@ -132,14 +146,7 @@ func readAddress(r io.Reader) (at netip.AddrPort, err error) {
 
 // acceptMQTT accepts connections of clients.
 func (f *Front) acceptMQTT() {
-	f.accept(f.mqttLn, func(nc net.Conn) {
-		select {
-		case f.forwarding <- struct{}{}:
-		default:
-			_ = nc.Close()
-			return
-		}
-		defer func() { <-f.forwarding }()
+	f.accept(f.mqtts.listener(f.mqttLn), func(nc net.Conn) {
 		ctx, cancel := context.WithTimeout(f.running, ownerWithin)
 		defer cancel()
 		for {
@@ -148,7 +155,12 @@ func (f *Front) acceptMQTT() {
 				_ = nc.Close()
 				return
 			}
-			if a.local != nil && a.in.hand(nc) || a.local == nil && f.passMQTT(ctx, a, nc) {
+			if a.local == nil {
+				if f.passMQTT(ctx, a, nc) {
+					return
+				}
+			} else if a.in.hand(below(nc)) {
+				pass(nc)
 				return
 			}
 			f.pause(ctx, a)
@@ -180,6 +192,7 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 	}
 	defer nc.Close()
 	defer context.AfterFunc(a.ctx, func() { _ = nc.Close() })()
+	defer recognizedLater(nc)()
 	var back sync.WaitGroup
 	back.Go(func() {
 		_, _ = io.Copy(nc, conn) // its end is that of the connection

@@ -28,19 +28,25 @@ import (
 // testNode is a node of a cluster in a test.
 type testNode struct {
 	*Front
-	t    *testing.T
-	held atomic.Bool
+	t     *testing.T
+	held  atomic.Bool
+	ended chan uint64 // claims of servers that have ended by themselves
 }
 
 const nodeSecret = "the random bytes that nodes of these tests share"
 
-func startNode(t *testing.T, store, name string) *testNode {
+func startNode(t *testing.T, store, name string, change ...func(*Front)) *testNode {
 	t.Helper()
-	f, err := NewFront(t.Context(), Config{Store: store, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, NodeConfig{Name: name, Secret: nodeSecret})
+	n := &testNode{t: t, ended: make(chan uint64, 10)}
+	f, err := NewFront(t.Context(), Config{Store: store, HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+		NodeConfig{Name: name, Secret: nodeSecret, Ended: func(claim uint64, _ error) { n.ended <- claim }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &testNode{Front: f, t: t}
+	for _, set := range change {
+		set(f)
+	}
+	n.Front = f
 	n.held.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -259,6 +265,9 @@ func TestAFormerOwnerAnswersNobody(t *testing.T) {
 	if v := b.value("room"); v != "2" {
 		t.Errorf("the owner has %s", v)
 	}
+	if claim := receive(t, a.ended, "the end of the server whose store another one has taken"); claim != 1 {
+		t.Errorf("the server with the claim %d has ended", claim)
+	}
 	a.Follow("b", b.LinkAddr(), 2)
 	a.post("room", 4)
 
@@ -275,6 +284,18 @@ func TestAFormerOwnerAnswersNobody(t *testing.T) {
 	b.post("room", 5)
 	if v := a.value("room"); v != "5" {
 		t.Errorf("the owner has %s", v)
+	}
+	_ = a.now.local.httpLn.Close() // it fails
+	if claim := receive(t, a.ended, "the end of a server that has failed"); claim != 3 {
+		t.Errorf("the server with the claim %d has ended", claim)
+	}
+	if name, _ := a.Owner(); name != "" {
+		t.Errorf("%s owns the store", name)
+	}
+	select {
+	case claim := <-b.ended:
+		t.Errorf("b says that its server with the claim %d has ended by itself", claim)
+	default:
 	}
 }
 
@@ -303,11 +324,14 @@ func TestNodesMustKnowTheSameSecret(t *testing.T) {
 }
 
 // followFake has a node follow an owner that is a handler, and has its own timeouts be short.
-func followFake(t *testing.T, owner http.HandlerFunc) (f *Front, url string) {
+func followFake(t *testing.T, owner http.HandlerFunc, change ...func(*Front)) (f *Front, url string) {
 	t.Helper()
 	f, err := NewFront(t.Context(), Config{Store: "postgres://h/d", HTTP: "127.0.0.1:0", MQTT: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)}, NodeConfig{Name: "b", Secret: nodeSecret})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, set := range change {
+		set(f)
 	}
 	f.http.ReadTimeout, f.http.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())

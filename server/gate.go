@@ -42,6 +42,9 @@ func (g *gate) admit(r *http.Request, o *operation) (admitted *http.Request, rel
 	}
 	if asked {
 		recognized(r)
+		if answer, ok := r.Context().Value(knownKey{}).(http.Header); ok {
+			answer.Set(knownHeader, "1")
+		}
 	}
 	if who.Name() == "" { // nobody has to log in: what was presented does not count, and neither does its end
 		until = time.Time{}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/greenroom-go/greenroom/internal/share"
 	"github.com/greenroom-go/greenroom/server/access"
@@ -21,11 +22,14 @@ import (
 // Connections from a proxy are treated as if each had its own address, because they carry many
 // clients.
 //
+// A [Front] bounds its connections with others as well. Those of MQTT and of its link are never idle.
+//
 // A connection is idle if it has sent nothing yet, or is between two requests. A shutdown of
 // net/http waits five seconds for the former to be used; close ends both.
 type httpConns struct {
-	limit   int
-	proxies proxies // set before the first connection
+	limit       int
+	proxies     proxies       // set before the first connection
+	knownWithin time.Duration // see recognizedLater; set before the first connection
 
 	mu      sync.Mutex
 	left    sync.Cond                  // on mu: a connection was closed or became idle, or the listener was closed
@@ -37,7 +41,7 @@ type httpConns struct {
 }
 
 func newHTTPConns(limit int) *httpConns {
-	c := &httpConns{limit: limit, resting: make(map[net.Conn]*list.Element)}
+	c := &httpConns{limit: limit, knownWithin: knownWithin, resting: make(map[net.Conn]*list.Element)}
 	c.left.L = &c.mu
 	return c
 }
@@ -201,6 +205,21 @@ func (c *limitedConn) Close() error {
 	return err
 }
 
+// below returns the connection that was accepted.
+func below(conn net.Conn) net.Conn {
+	if c, ok := conn.(*limitedConn); ok {
+		return c.Conn
+	}
+	return conn
+}
+
+// pass gives the place of a connection back that continues to be open: it counts elsewhere.
+func pass(conn net.Conn) {
+	if c, ok := conn.(*limitedConn); ok {
+		c.closing.Do(func() { c.conns.leave(c) })
+	}
+}
+
 // connKey is the context key of a request's *limitedConn.
 type connKey struct{}
 
@@ -218,11 +237,29 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	}
 }
 
+// knownKey is the context key of the header of an answer to another node, which is told that the caller has
+// logged in.
+type knownKey struct{}
+
 // recognized records that the caller of a request has logged in.
 func recognized(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*limitedConn); ok {
-		c.conns.mu.Lock()
-		c.conns.recognize(c)
-		c.conns.mu.Unlock()
+		c.conns.recognizeNow(c)
 	}
+}
+
+func (c *httpConns) recognizeNow(conn *limitedConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recognize(conn)
+}
+
+// recognizedLater records that somebody has logged in on a connection that is still open after knownWithin.
+func recognizedLater(conn net.Conn) (stop func()) {
+	c, ok := conn.(*limitedConn)
+	if !ok {
+		return func() {}
+	}
+	timer := time.AfterFunc(c.conns.knownWithin, func() { c.conns.recognizeNow(c) })
+	return func() { timer.Stop() }
 }
