@@ -66,7 +66,7 @@ func (e *entityActor) receive(ctx *actor.Context[message], msg message) error {
 	case snapshotRequest:
 		actor.Reply(ctx, m, e.answer())
 	case viewRequest:
-		actor.Reply(ctx, m, e.view(m.f))
+		actor.Reply(ctx, m, e.view(m.call))
 	case retire:
 		if e.retire(m) {
 			ctx.Stop()

@@ -309,6 +309,39 @@ func TestAskThatTheEndOfTheRuntimeCutsShortIsErrClosed(t *testing.T) {
 	}
 }
 
+// Who stops waiting uses what its function has written.
+func TestAFunctionDoesNotRunAfterItsViewHasReturned(t *testing.T) {
+	s := open(t, t.TempDir(), entity.Config{})
+	s.write("a", at(1, "t", value.Int(1)))
+	held, calls := newGate(), 0
+	running, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- s.View(running, "a", func(entity.View) error {
+			defer func() { calls++ }()
+			return held.pass(context.Background())
+		})
+	}()
+	wait(t, held.came, "the first view")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.View(ended, "a", func(entity.View) error { calls++; return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a view that does not wait: %v, want %v", err, context.Canceled)
+	}
+	stop()
+	time.AfterFunc(10*time.Millisecond, held.open)
+	if err := wait(t, done, "the first view"); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a view that stops waiting: %v", err)
+	}
+	if calls != 1 {
+		t.Errorf("%d calls, want the first only", calls)
+	}
+	if err := s.View(t.Context(), "a", func(entity.View) error { return nil }); err != nil || calls != 1 {
+		t.Errorf("%d calls after one more view, %v; want the first only", calls, err)
+	}
+}
+
 func TestAStoreThatReturnsAfterCloseIsClosedThen(t *testing.T) {
 	t.Parallel() // it waits for two seconds
 	s := open(t, t.TempDir(), entity.Config{BatchDelay: -1})

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
@@ -47,15 +49,18 @@ type View interface {
 // View calls f with the entity, in its own turn: nothing changes while f runs,
 // which must be quick, and must not wait for this entity. The entity is brought
 // to life if need be. Readings that are not committed yet may be in it, edits are not.
-// It returns ErrNotFound for one that does not exist, and the error of f.
+// It returns ErrNotFound for one that does not exist, and the error of f. f is not called, and does not run,
+// after View has returned, also when ctx ends first.
 func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error {
 	if err := CheckID(id); err != nil {
 		return err
 	}
 	ahead := false
 	err := askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
-		answer, err := actor.Ask(ctx, ref, viewRequest{f: f})
+		call := newViewCall(f)
+		answer, err := actor.Ask(ctx, ref, viewRequest{call: call})
 		if err != nil {
+			call.abandon()
 			return err
 		}
 		ahead = answer.ahead
@@ -253,10 +258,39 @@ func (v storedView) Relations(d Direction) iter.Seq[Relation] {
 // viewRequest runs a function in the entity's turn.
 type viewRequest struct {
 	actor.Returns[viewAnswer]
-	f func(View) error
+	call *viewCall
 }
 
 func (viewRequest) message() {}
+
+// viewCall is a call in the entity's turn for one who may stop waiting, and then uses what f has written.
+type viewCall struct {
+	f     func(View) error
+	taken atomic.Bool    // by who calls f, or by who does not want it any more
+	ended sync.WaitGroup // for the call, where it was begun
+}
+
+func newViewCall(f func(View) error) *viewCall {
+	c := &viewCall{f: f}
+	c.ended.Add(1)
+	return c
+}
+
+// run calls f, unless nobody waits for it.
+func (c *viewCall) run(v View) error {
+	if !c.taken.CompareAndSwap(false, true) {
+		return context.Canceled // nobody hears it
+	}
+	defer c.ended.Done()
+	return c.f(v)
+}
+
+// abandon has f not be called. If it is running, abandon waits for its end.
+func (c *viewCall) abandon() {
+	if !c.taken.CompareAndSwap(false, true) {
+		c.ended.Wait()
+	}
+}
 
 type viewAnswer struct {
 	ahead bool // there are edits that are not committed; f was not called
@@ -264,7 +298,7 @@ type viewAnswer struct {
 }
 
 // view answers a viewRequest. A panic in there is the asker's, not the entity's.
-func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
+func (e *entityActor) view(call *viewCall) (answer viewAnswer) {
 	defer func() {
 		if p := recover(); p != nil {
 			answer.err = fmt.Errorf("view of entity %q panicked: %v", e.h.id, p)
@@ -277,5 +311,5 @@ func (e *entityActor) view(f func(View) error) (answer viewAnswer) {
 	if err != nil {
 		return viewAnswer{err: err}
 	}
-	return viewAnswer{err: f(stateView{e})}
+	return viewAnswer{err: call.run(stateView{e})}
 }
