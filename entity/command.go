@@ -89,8 +89,9 @@ type NewCommand struct {
 	// Request is what to send to the device with the name, at most MaxTextBytes. The zero Value is
 	// nothing.
 	Request value.Value
-	// Key, if it is not "", identifies the command when it is sent a second time: at most
-	// MaxCommandKeyBytes bytes.
+	// Key, if it is not "", identifies the command when By sends it a second time: at most
+	// MaxCommandKeyBytes bytes. Keys of others are other keys, so that nobody can use up somebody
+	// else's.
 	Key string
 	// Expires is until when the command may be delivered, in milliseconds since the epoch. 0 means
 	// DefaultCommandExpiry from now; at most MaxCommandExpiry from now.

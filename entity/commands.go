@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 // it is kept, across restarts and crashes, until it has ended. It is sent as soon as the device can
 // be reached (Receive) and the commands before it have ended.
 //
-// A command with the Key of another command of the entity that is still kept is that command, which
-// is returned in its present state, even if Expires has passed; if its name or its request differ,
-// the error is ErrOtherCommand. The other errors are ErrNotFound for an entity that does not exist,
+// A command with the Key and By of another command of the entity that is still kept is that command,
+// which is returned in its present state, even if Expires has passed; if its name or its request
+// differ, the error is ErrOtherCommand. The other errors are ErrNotFound for an entity that does not exist,
 // ErrInvalid, ErrMismatch for what its type does not allow, ErrTooManyCommands, and ErrFull while
 // the store has no room. If ErrFull says that the outcome is unknown, or ctx ends while Command
 // waits for the commit, send it again with the same Key.
@@ -61,19 +62,26 @@ func derefCommand(c *Command) Command {
 	return *c
 }
 
-// ofKey returns the command of the same key that the store has, nil for none.
+// ofKey returns the command of the same key and sender that the store has, nil for none.
 func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command, error) {
-	list, err := r.Commands(ctx, id, CommandsQuery{Key: n.Key, Limit: 1})
-	if errors.Is(err, ErrNotFound) { // it may have come to be a moment ago
-		return nil, nil //nolint:nilnil // documented
+	for before := ""; ; {
+		list, err := r.Commands(ctx, id, CommandsQuery{Key: n.Key, Before: before, Limit: MaxPageLimit})
+		if errors.Is(err, ErrNotFound) { // it may have come to be a moment ago
+			return nil, nil //nolint:nilnil // documented
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch i := slices.IndexFunc(list, func(c Command) bool { return c.By == n.By }); {
+		case i >= 0 && !list[i].same(n):
+			return nil, fmt.Errorf("entity %q: %w", id, ErrOtherCommand)
+		case i >= 0:
+			return &list[i], nil
+		case len(list) < MaxPageLimit:
+			return nil, nil //nolint:nilnil // documented
+		}
+		before = list[len(list)-1].ID
 	}
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	if !list[0].same(n) {
-		return nil, fmt.Errorf("entity %q: %w", id, ErrOtherCommand)
-	}
-	return &list[0], nil
 }
 
 // Delivered says that the device has acknowledged a command, which is then not sent again. It

@@ -218,10 +218,19 @@ func TestACommandIsKnownAgainByItsKey(t *testing.T) {
 	made := s.command("d", n)
 	other := n
 	other.Request = value.Int(2)
+	alices := n
+	alices.By = "alice"
+	hers := s.command("d", alices)
+	if hers.ID == made.ID {
+		t.Error("somebody else's command has the same key and is not sent")
+	}
 	check := func(when string) {
 		t.Helper()
 		if again := s.command("d", n); again.ID != made.ID {
 			t.Errorf("%s: another command was made", when)
+		}
+		if again := s.command("d", alices); again.ID != hers.ID {
+			t.Errorf("%s: another command of alice was made", when)
 		}
 		if _, err := s.Command(t.Context(), "d", other); !errors.Is(err, entity.ErrOtherCommand) {
 			t.Errorf("%s: another request with the same key: %v", when, err)
@@ -231,10 +240,11 @@ func TestACommandIsKnownAgainByItsKey(t *testing.T) {
 	s = s.reopen(entity.Config{})
 	check("after a restart")
 	s.done(made, value.Value{})
+	s.done(hers, value.Value{})
 	check("done")
 	s = s.reopen(entity.Config{})
 	check("done, after a restart")
-	if list, err := s.Commands(t.Context(), "d", entity.CommandsQuery{}); err != nil || len(list) != 1 {
+	if list, err := s.Commands(t.Context(), "d", entity.CommandsQuery{}); err != nil || len(list) != 2 {
 		t.Errorf("there are %d commands, %v", len(list), err)
 	}
 	s.command("d", entity.NewCommand{Name: "open"})

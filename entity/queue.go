@@ -119,7 +119,7 @@ func (e *entityActor) stepped(commands []*Command, ticket uint64) {
 	}
 }
 
-// order takes up a new command, or returns the open one of the same key. seen is what
+// order takes up a new command, or returns the open one of the same key and sender. seen is what
 // commander.ends was before the store was asked for one.
 func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool, err error) {
 	if e.state.created == 0 {
@@ -131,7 +131,7 @@ func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool,
 			return nil, false, errLookAgain
 		}
 		for _, o := range q.open {
-			if o.Key == n.Key {
+			if o.Key == n.Key && o.By == n.By {
 				return o.again(n)
 			}
 		}

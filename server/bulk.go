@@ -70,8 +70,8 @@ type bulkPath struct {
 }
 
 type bulkRequest struct {
-	// Identifies the command: a device that got it through a request with the same key does not get
-	// it again, as long as the command is kept. Only with command.
+	// Identifies the command: a device that got it through a request of the same principal with the
+	// same key does not get it again, as long as the command is kept. Only with command.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           bulkBody
 }

@@ -133,8 +133,8 @@ func (b *commandBody) command(by string) (n entity.NewCommand, err error) {
 type postCommandRequest struct {
 	entityPath
 	waitParam
-	// Identifies the command: one with the same key, name and request is sent once, as long as the
-	// command is kept.
+	// Identifies the command: one of the same principal with the same key, name and request is sent
+	// once, as long as the command is kept.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           commandBody
 }

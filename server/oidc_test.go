@@ -36,6 +36,13 @@ func startLogins(t *testing.T, discover func(w http.ResponseWriter, document str
 // begin begins a login, and returns its state and cookie.
 func (r *running) beginLogin() (state, cookie string) {
 	r.t.Helper()
+	to, cookie := r.beginLoginAt()
+	return to.Query().Get("state"), cookie
+}
+
+// beginLoginAt begins a login, and returns where the browser is sent, and its cookie.
+func (r *running) beginLoginAt() (to *url.URL, cookie string) {
+	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.HTTPAddr()+oidcPath, http.NoBody)
 	if err != nil {
 		r.t.Fatal(err)
@@ -45,11 +52,10 @@ func (r *running) beginLogin() (state, cookie string) {
 		r.t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	to, err := resp.Location()
-	if err != nil || len(resp.Cookies()) != 1 {
+	if to, err = resp.Location(); err != nil || len(resp.Cookies()) != 1 {
 		r.t.Fatal(resp.Status, err)
 	}
-	return to.Query().Get("state"), resp.Cookies()[0].String()
+	return to, resp.Cookies()[0].String()
 }
 
 func (r *running) finishLogin(state, cookie string) int {

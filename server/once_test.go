@@ -58,3 +58,52 @@ func TestARequestWithTheSameIdempotencyKeyIsKeptOnce(t *testing.T) {
 		t.Errorf("the history is %s", got)
 	}
 }
+
+// The keys of one principal are not those of another: neither is answered with what the other has
+// sent, or prevented from sending.
+func TestIdempotencyKeysAreOfTheirPrincipal(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	var made []string
+	for _, who := range []string{"operator", "keeper", "operator"} {
+		c, _ := s.as(tokens[who]).command("room-1", `{"name":"open"}`, "Idempotency-Key", "k")
+		if c.By != who {
+			t.Errorf("%s sent the command of %s", who, c.By)
+		}
+		made = append(made, c.ID)
+		for range 2 {
+			s.as(tokens[who]).send(204, "POST", "/v1/entities/room-2/telemetry", mediaJSON, `{"counted":1}`, "Idempotency-Key", "k")
+		}
+		resp, text := s.as(tokens[who]).do("POST", "/v1/bulk", `{"filter":"id = \"room-2\"","command":{"name":"update"}}`, "Content-Type", mediaJSON, "Idempotency-Key", "k")
+		if want := http.StatusAccepted; who == "operator" && resp.StatusCode != want {
+			t.Fatalf("%s %s", resp.Status, text)
+		}
+	}
+	if made[0] == made[1] || made[0] != made[2] {
+		t.Errorf("the commands are %v", made)
+	}
+	if got := s.as(tokens["admin"]).historyOf("room-2", "counted"); got != "1 1" {
+		t.Errorf("the history is %q", got)
+	}
+}
+
+// Who may not see an entity does not learn from its ETag whether it has changed.
+func TestETagsTellNothingToOthers(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	resp, _ := s.as(tokens["admin"]).do("GET", "/v1/entities/other", "")
+	tag := resp.Header.Get("ETag")
+	if resp, text := s.as(tokens["admin"]).do("GET", "/v1/entities/other", "", "If-None-Match", tag); tag == "" || resp.StatusCode != http.StatusNotModified {
+		t.Fatalf("the control with %s: %s %s", tag, resp.Status, text)
+	}
+	for _, name := range []string{"guest", "keeper", "room-1", "elsewhere", "nobody"} {
+		for _, condition := range [][2]string{{"If-None-Match", tag}, {"If-None-Match", `"9"`}, {"If-Match", tag}, {"If-Match", `"9"`}} {
+			for _, method := range []string{"GET", "PATCH", "DELETE"} {
+				resp, text := s.as(tokens[name]).do(method, "/v1/entities/other", `{}`, condition[0], condition[1], "Content-Type", mediaMergePatch)
+				if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s %s by %s with %v: %s %s", method, "other", name, condition, resp.Status, text)
+				}
+			}
+		}
+	}
+}

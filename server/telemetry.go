@@ -54,7 +54,8 @@ type readingBody struct {
 
 type postTelemetryRequest struct {
 	entityPath
-	// Identifies the request: one with the same key and body is stored once, even after a restart.
+	// Identifies the request: one of the same principal with the same key and body is stored once,
+	// even after a restart.
 	IdempotencyKey *string `header:"Idempotency-Key" minLength:"1" maxLength:"256"`
 	Body           payload
 }
@@ -68,7 +69,7 @@ func (a *telemetryAPI) post(ctx context.Context, in *postTelemetryRequest) (*ans
 	if err != nil {
 		return nil, err
 	}
-	if err := a.store(ctx, in.ID, in.once(), readings, in.Body.text); err != nil {
+	if err := a.store(ctx, in.ID, in.once(callerOf(ctx).who.Name()), readings, in.Body.text); err != nil {
 		return nil, err
 	}
 	return noContent(), nil
@@ -84,12 +85,12 @@ func (a *telemetryAPI) store(ctx context.Context, id string, once entity.Once, r
 	return nil
 }
 
-// once returns the identity of the request, by which a repetition is recognized.
-func (in *postTelemetryRequest) once() entity.Once {
+// once returns the identity of the request of a principal, by which a repetition is recognized.
+func (in *postTelemetryRequest) once(by string) entity.Once {
 	if in.IdempotencyKey == nil {
 		return entity.Once{}
 	}
-	return entity.Once{Token: entity.TokenOf("http", in.ID, *in.IdempotencyKey, string(in.Body.text))}
+	return entity.Once{Token: entity.TokenOf("http", by, in.ID, *in.IdempotencyKey, string(in.Body.text))}
 }
 
 // refused counts a refused request.
