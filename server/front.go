@@ -242,7 +242,7 @@ func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Serve
 	cfg := f.cfg
 	a := f.newAnswerer(f.node.Name, f.LinkAddr(), claim)
 	a.held, a.in, a.used = held, newHanded(f.mqttLn.Addr()), make(map[net.Conn]int)
-	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish}
+	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish, particular: keyed.Name(f.node.Secret)}
 	lost := make(<-chan struct{})
 	s, err := open(ctx, cfg, func() (entity.Store, error) {
 		store, err := postgres.Open(ctx, cfg.Store, postgres.Options{Logger: cfg.Logger, ChangeLogAge: cfg.ChangeLogAge, SealAfter: cfg.SealAfter, Claim: claim})

@@ -208,6 +208,7 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 type fronted struct {
 	http, mqtt net.Listener
 	finish     func(ctx context.Context)
+	particular string // in the names of cookies: the same on all nodes of a cluster
 }
 
 // fromConn is a connection of a client of another node.

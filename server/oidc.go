@@ -258,7 +258,7 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 		l.fail(w, r, http.StatusForbidden, fmt.Sprintf("Nobody with the name %.200q may log in. An admin can make a principal with this name, for OpenID Connect.", name), err)
 		return
 	}
-	if text, ok := l.gate.sessions.begin(who); ok {
+	if text, ok := l.gate.sessions.begin(r.Context(), who); ok {
 		l.gate.sessions.set(w, r, text)
 	}
 	// After a redirect, the browser would still count as coming from the provider's page, and not

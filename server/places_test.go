@@ -52,9 +52,9 @@ func (s *sessions) present(text string) bool {
 func TestOnePrincipalLogsOutNobodyElse(t *testing.T) {
 	t.Parallel()
 	s, tokens := startGuarded(t)
-	list := newSessions("1")
+	list := newSessions("1", nil, nil)
 	begin := func(name string) string {
-		text, ok := list.begin(s.login(tokens[name]))
+		text, ok := list.begin(t.Context(), s.login(tokens[name]))
 		if !ok {
 			t.Fatalf("%s gets no session", name)
 		}
@@ -92,7 +92,7 @@ func TestOnePrincipalLogsOutNobodyElse(t *testing.T) {
 	list.mu.Unlock()
 	same(t, "those of all", shares, MaxSessions)
 	same(t, "those of who has not most", most, maxSessionsOfOne-1)
-	list.end(sha256.Sum256([]byte(admin)))
+	list.drop(sha256.Sum256([]byte(admin)))
 	same(t, "one that has ended", list.present(admin), false)
 }
 

@@ -179,11 +179,19 @@ func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error
 	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(s.HTTPAddr()) // it is a valid address
+	_, particular, _ := net.SplitHostPort(s.HTTPAddr()) // it is a valid address
+	if cfg.front != nil {
+		particular = cfg.front.particular
+	}
 	s.claims = access.NewClaims(s.book)
-	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(port), cfg.Logger}
+	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(particular, s.runtime, cfg.Logger), cfg.Logger}
+	over, err := s.gate.sessions.open(ctx, s.book)
+	if err != nil {
+		return nil, err
+	}
+	s.background.Go(func() { s.gate.sessions.clear(s.serving, over) })
 	if cfg.OIDC.Enabled() {
-		if s.oidc, err = newOIDCLogin(&cfg.OIDC, s.gate, port, cfg.Logger); err != nil {
+		if s.oidc, err = newOIDCLogin(&cfg.OIDC, s.gate, particular, cfg.Logger); err != nil {
 			return nil, err
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/access"
 )
 
@@ -26,10 +28,12 @@ const (
 	maxSessionsOfOne = MaxSessions / 4
 )
 
-// sessions holds the browser sessions. They are in memory: after a restart, people must log in
-// again.
+// sessions holds the browser sessions. Those of people who have logged in are in the store as well, with the
+// hash of what is in the cookie, so that they outlive the server: see sessions.open.
 type sessions struct {
 	cookie string // the cookie's name
+	store  access.Store
+	log    *slog.Logger
 
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]*list.Element // guarded by mu; elements of the lists in of
@@ -41,40 +45,57 @@ type session struct {
 	who  *access.Principal
 	used time.Time
 	stop func() // stops watching who
+
+	kept time.Time // used, as it is in the store; zero if the session is not there
+	etag string    // of its document, "" while it is not known
 }
 
-// newSessions includes the port in the cookie's name, because browsers send the cookies of a host
-// to all of its ports.
-func newSessions(port string) *sessions {
-	return &sessions{cookie: "greenroom_" + port, byHash: make(map[[sha256.Size]byte]*list.Element), of: make(map[*access.Principal]*list.List)}
+// newSessions includes what is particular to the server in the cookie's name, as its port is, because browsers send
+// the cookies of a host to all of its ports.
+func newSessions(particular string, store access.Store, log *slog.Logger) *sessions {
+	return &sessions{cookie: "greenroom_" + particular, store: store, log: log, byHash: make(map[[sha256.Size]byte]*list.Element), of: make(map[*access.Principal]*list.List)}
 }
 
-// begin begins a session, and returns the value of its cookie.
-func (s *sessions) begin(who *access.Principal) (text string, ok bool) {
+// begin begins a session, and returns the value of its cookie. It waits until the session is in the store, for a
+// moment: people must be able to log in while that does not commit.
+func (s *sessions) begin(ctx context.Context, who *access.Principal) (text string, ok bool) {
 	text = rand.Text() + rand.Text() // 2 × 130 bits
 	opened := &session{hash: sha256.Sum256([]byte(text)), who: who, used: time.Now()}
-	stop, ok := who.Watch(func() { s.end(opened.hash) })
-	if !ok {
+	if !s.add(opened) {
 		return "", false
+	}
+	s.keep(ctx, opened, entity.IfNone)
+	s.mu.Lock()
+	_, ok = s.byHash[opened.hash]
+	s.mu.Unlock()
+	if !ok || !who.Valid() { // revoked meanwhile
+		s.drop(opened.hash)
+		return "", false
+	}
+	return text, true
+}
+
+// add adds a session. It reports false if its principal is not valid.
+func (s *sessions) add(opened *session) bool {
+	stop, ok := opened.who.Watch(func() { s.drop(opened.hash) })
+	if !ok {
+		return false
 	}
 	s.mu.Lock()
 	opened.stop = stop
-	old := s.makeRoom(who)
-	own := s.of[who]
+	old := s.makeRoom(opened.who)
+	own := s.of[opened.who]
 	if own == nil {
 		own = list.New()
-		s.of[who] = own
+		s.of[opened.who] = own
 	}
 	s.byHash[opened.hash] = own.PushFront(opened)
 	s.mu.Unlock()
 	if old != nil {
 		old.stop()
+		go s.drop(old.hash)
 	}
-	if !who.Valid() { // revoked before the session was added
-		s.end(opened.hash)
-		return "", false
-	}
-	return text, true
+	return true
 }
 
 // makeRoom removes the session that must end for a new one of a principal, and returns it, or nil:
@@ -111,8 +132,8 @@ func (s *sessions) remove(e *list.Element) *session {
 	return old
 }
 
-// end ends a session.
-func (s *sessions) end(hash [sha256.Size]byte) {
+// end ends a session, here and in the store.
+func (s *sessions) end(ctx context.Context, hash [sha256.Size]byte) error {
 	s.mu.Lock()
 	e := s.byHash[hash]
 	var old *session
@@ -123,6 +144,7 @@ func (s *sessions) end(hash [sha256.Size]byte) {
 	if old != nil {
 		old.stop()
 	}
+	return s.forget(ctx, hash)
 }
 
 // find returns the principal of a request's session, or nil.
@@ -139,15 +161,21 @@ func (s *sessions) find(r *http.Request) *access.Principal {
 		return nil
 	}
 	found := e.Value.(*session)
-	late := time.Since(found.used) > sessionIdle
+	late, keep, etag := time.Since(found.used) > sessionIdle, false, found.etag
 	if !late {
 		found.used = time.Now()
 		s.of[found.who].MoveToFront(e)
+		if keep = etag != "" && found.used.Sub(found.kept) > keepEvery; keep {
+			found.kept = found.used // whoever comes next need not
+		}
 	}
 	s.mu.Unlock()
 	if late || !found.who.Valid() {
-		s.end(hash)
+		go s.drop(hash)
 		return nil
+	}
+	if keep {
+		go s.keep(context.WithoutCancel(r.Context()), found, etag)
 	}
 	return found.who
 }
@@ -246,17 +274,19 @@ func (a *sessionAPI) post(w http.ResponseWriter, r *http.Request, in *sessionReq
 	if err != nil {
 		return err
 	}
-	if text, ok := a.gate.sessions.begin(who); ok {
+	if text, ok := a.gate.sessions.begin(r.Context(), who); ok {
 		a.gate.sessions.set(w, r, text)
 	}
 	return ok(a.describe(who)).withStatus(http.StatusCreated).write(w, r)
 }
 
 func (a *sessionAPI) remove(w http.ResponseWriter, r *http.Request, _ *struct{}) error {
-	if cookie, err := r.Cookie(a.gate.sessions.cookie); err == nil {
-		a.gate.sessions.end(sha256.Sum256([]byte(cookie.Value)))
-	}
 	a.gate.sessions.set(w, r, "")
+	if cookie, err := r.Cookie(a.gate.sessions.cookie); err == nil {
+		if err := a.gate.sessions.end(r.Context(), sha256.Sum256([]byte(cookie.Value))); err != nil {
+			return err
+		}
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -58,4 +59,13 @@ func TLS(secret string, protocols ...string) (*tls.Config, error) {
 			return nil
 		},
 	}, nil
+}
+
+// Name returns a short text that is the same for all who know a secret, and says nothing about it.
+func Name(secret string) string {
+	text, err := hkdf.Key(sha256.New, []byte(secret), nil, "greenroom cluster name 1", 5)
+	if err != nil {
+		panic(err) // only if more bytes are asked for than there are
+	}
+	return hex.EncodeToString(text)
 }

@@ -69,3 +69,10 @@ func TestASecretHasALength(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestANameIsTheSameForAllWhoKnowTheSecret(t *testing.T) {
+	t.Parallel()
+	if Name(secret) != Name(secret) || Name(secret) == Name(secret+".") || len(Name(secret)) != 10 {
+		t.Errorf("%q, %q, and of another secret %q", Name(secret), Name(secret), Name(secret+"."))
+	}
+}
