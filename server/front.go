@@ -41,20 +41,26 @@ type NodeConfig struct {
 // Front is a node of a cluster of servers with one store, a database. One node at a time owns the store, and runs
 // a [Server] on it. Each of them listens for clients, and passes on to the owner what they send: HTTP by request, so
 // that connections survive a change of owner, and MQTT by connection. What comes while nobody is known to own the
-// store waits for some seconds.
+// store waits for some seconds. Streams of events end with the owner; their clients resume with the next one, on any node, from
+// the last cursor that they have seen. So do clients of MQTT whose sessions last, if the owner has ended in order, and logins of
+// browsers in any case.
+//
+// /healthz and /metrics are those of each node. A node that passes on has metrics of its own only, whose names begin with
+// greenroom_node, and shows them to those who may read the owner's; the owner has them among its others.
 //
 // Who the owner is, is not for the Front to decide: [Front.Own], [Front.Release] and [Front.Abandon] say that it is this
 // node, and no longer, and [Front.Follow] that it is another one. It is safe for concurrent use.
 type Front struct {
-	cfg    Config
-	node   NodeConfig
-	log    *slog.Logger
-	secure *certificates // nil without TLS
-	conns  *httpConns    // of clients that speak HTTP
-	mqtts  *httpConns    // of clients that speak MQTT, while they wait or are passed on
-	guests *httpConns    // of the link, until they have proved that they know the secret
-	keyed  *tls.Config
-	warned atomic.Int64 // when a stranger at the link was last logged, in nanoseconds since the epoch
+	cfg     Config
+	node    NodeConfig
+	log     *slog.Logger
+	secure  *certificates // nil without TLS
+	conns   *httpConns    // of clients that speak HTTP
+	mqtts   *httpConns    // of clients that speak MQTT, while they wait or are passed on
+	guests  *httpConns    // of the link, until they have proved that they know the secret
+	keyed   *tls.Config
+	metrics *frontMetrics
+	warned  atomic.Int64 // when a stranger at the link was last logged, in nanoseconds since the epoch
 
 	httpLn, mqttLn, linkLn net.Listener
 	http, link             *http.Server
@@ -168,6 +174,7 @@ func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err e
 		return nil, err
 	}
 	f.linkHTTP = newHanded(f.linkLn.Addr())
+	f.metrics = newFrontMetrics(f)
 	quiet := slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)
 	f.http = &http.Server{
 		Handler: http.HandlerFunc(f.serve), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
@@ -242,7 +249,7 @@ func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Serve
 	cfg := f.cfg
 	a := f.newAnswerer(f.node.Name, f.LinkAddr(), claim)
 	a.held, a.in, a.used = held, newHanded(f.mqttLn.Addr()), make(map[net.Conn]int)
-	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish, particular: keyed.Name(f.node.Secret)}
+	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish, metrics: f.metrics, particular: keyed.Name(f.node.Secret)}
 	lost := make(<-chan struct{})
 	s, err := open(ctx, cfg, func() (entity.Store, error) {
 		store, err := postgres.Open(ctx, cfg.Store, postgres.Options{Logger: cfg.Logger, ChangeLogAge: cfg.ChangeLogAge, SealAfter: cfg.SealAfter, Claim: claim})

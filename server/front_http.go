@@ -97,13 +97,18 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		f.health(w, r)
 		return
 	}
+	began := time.Now()
 	a, err := f.answers(within, nil)
+	f.metrics.waited.Observe(time.Since(began).Seconds())
 	switch {
 	case err != nil:
+		f.metrics.http.noOwner.Inc()
 		writeProblem(w, r, problemOf(err))
 	case a.local != nil && a.serve(w, r):
+	case a.local == nil && r.URL.Path == metricsPath && f.mayRead(a, r):
+		f.metrics.handler.ServeHTTP(w, r)
 	default:
-		f.forward(w, r, nil)
+		f.forward(w, r)
 	}
 }
 
@@ -155,8 +160,8 @@ func (a *answerer) finish(ctx context.Context) {
 	}
 }
 
-// forward passes a request on to the owner. edit may change what it answers.
-func (f *Front) forward(w http.ResponseWriter, r *http.Request, edit func(*http.Response) error) {
+// forward passes a request on to the owner.
+func (f *Front) forward(w http.ResponseWriter, r *http.Request) {
 	if n := r.ContentLength; n > 0 && n <= maxReplayed && f.keep(n) {
 		defer f.kept.Add(-n)
 		body, err := io.ReadAll(r.Body)
@@ -184,9 +189,14 @@ func (f *Front) forward(w http.ResponseWriter, r *http.Request, edit func(*http.
 			p.Out.Header.Set(clientHeader, from)
 			p.Out.GetBody = p.In.GetBody
 		},
-		Transport: (*forwarder)(f), ModifyResponse: edit, FlushInterval: -1,
+		Transport: (*forwarder)(f), FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			count := f.metrics.http.noOwner
+			if !errors.Is(err, errNoOwner) {
+				count = f.metrics.http.failed
+			}
+			count.Inc()
 			if _, ok := errors.AsType[*problem](err); !ok {
 				err = problemf(http.StatusBadGateway, "the node that owned the store has not answered; whether the request had an effect is not known: %v", err)
 			}
@@ -262,6 +272,7 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		resp, sent, err := a.tripOnce(r)
 		if err == nil && resp.Header.Get(refuseHeader) == "" {
+			f.metrics.http.passed.Inc()
 			recognizedBy(r, resp)
 			return resp, nil
 		}

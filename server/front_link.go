@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/greenroom-go/greenroom/internal/keyed"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
@@ -90,6 +92,7 @@ const warnEvery = 10 * time.Second
 
 // warn logs a connection to the link that was refused.
 func (f *Front) warn(nc net.Conn, err error) {
+	f.metrics.refused.Inc()
 	now, last := time.Now().UnixNano(), f.warned.Load()
 	level := slog.LevelDebug
 	if now-last >= int64(warnEvery) && f.warned.CompareAndSwap(last, now) {
@@ -149,9 +152,13 @@ func (f *Front) acceptMQTT() {
 	f.accept(f.mqtts.listener(f.mqttLn), func(nc net.Conn) {
 		ctx, cancel := context.WithTimeout(f.running, ownerWithin)
 		defer cancel()
-		for {
+		for began, first := time.Now(), true; ; first = false {
 			a, err := f.answers(ctx, nil)
+			if first {
+				f.metrics.waited.Observe(time.Since(began).Seconds())
+			}
 			if err != nil {
+				f.metrics.mqtt.noOwner.Inc()
 				_ = nc.Close()
 				return
 			}
@@ -177,6 +184,7 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 	defer cancel()
 	conn, err := f.dial(ctx, a.addr, linkMQTT)
 	if err != nil {
+		f.metrics.mqtt.failed.Inc()
 		return false
 	}
 	defer conn.Close()
@@ -188,8 +196,10 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 		_, err = io.ReadFull(conn, answer[:])
 	}
 	if err != nil || answer[0] != taken || conn.SetDeadline(time.Time{}) != nil {
+		f.metrics.mqtt.failed.Inc()
 		return false
 	}
+	f.metrics.mqtt.passed.Inc()
 	defer nc.Close()
 	defer context.AfterFunc(a.ctx, func() { _ = nc.Close() })()
 	defer recognizedLater(nc)()
@@ -208,6 +218,7 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 type fronted struct {
 	http, mqtt net.Listener
 	finish     func(ctx context.Context)
+	metrics    prometheus.Collector
 	particular string // in the names of cookies: the same on all nodes of a cluster
 }
 
@@ -279,6 +290,13 @@ func (h *handed) Accept() (net.Conn, error) {
 	case <-h.closed:
 		return nil, net.ErrClosed
 	}
+}
+
+// count returns the number of connections that are open.
+func (h *handed) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
 }
 
 // Addr implements net.Listener. It returns the address at which the connections were accepted.

@@ -116,10 +116,13 @@ func (n *testNode) value(id string) string {
 	return e.Latest["v"].Value.String()
 }
 
-func (n *testNode) client(id, url string, lost func()) mqtt311.Client {
+func (n *testNode) client(id, url string, lost func(), with ...func(*mqtt311.ClientOptions)) mqtt311.Client {
 	n.t.Helper()
 	o := mqtt311.NewClientOptions().AddBroker(url).SetClientID(id).SetAutoReconnect(false)
 	o.SetConnectionLostHandler(func(mqtt311.Client, error) { lost() })
+	for _, set := range with {
+		set(o)
+	}
 	c := mqtt311.NewClient(o)
 	await(n.t, c.Connect())
 	n.t.Cleanup(func() { c.Disconnect(0) })
@@ -169,11 +172,14 @@ func TestANodePassesOnWhatClientsSend(t *testing.T) {
 }
 
 // events returns the lines of a stream.
-func (n *testNode) events(path string) <-chan string {
+func (n *testNode) events(path string, header ...string) <-chan string {
 	n.t.Helper()
 	r, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+n.HTTPAddr()+path, http.NoBody)
 	if err != nil {
 		n.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil || resp.StatusCode != http.StatusOK {

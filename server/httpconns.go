@@ -181,6 +181,13 @@ func (c *httpConns) recognize(conn *limitedConn) {
 	}
 }
 
+// count returns the number of connections.
+func (c *httpConns) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
 // leave removes a connection.
 func (c *httpConns) leave(conn *limitedConn) {
 	c.mu.Lock()

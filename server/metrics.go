@@ -36,6 +36,9 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.registry.MustRegister(m.requests, m.duration, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newCollector(s), inspect.Collector(s.system))
+	if s.cfg.front != nil {
+		m.registry.MustRegister(s.cfg.front.metrics)
+	}
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return m
 }
