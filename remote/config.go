@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"time"
 
 	"github.com/greenroom-go/greenroom/codec"
@@ -14,6 +16,11 @@ type Config struct {
 	// Addr is the TCP address to listen on, "" for none. Without Secret, TLS or Insecure it must be
 	// a loopback address.
 	Addr string
+	// Listener accepts the connections of other nodes in place of Addr, if not nil, and Dial connects to their addresses in place of
+	// TCP: for connections that are encrypted already, or share a port with others. The node closes the listener. Dial
+	// must be safe for concurrent use, and end with its context.
+	Listener net.Listener
+	Dial     func(ctx context.Context, addr string) (net.Conn, error)
 	// Peers maps the names of nodes to the addresses at which this node connects to them when it
 	// needs them. Other nodes have to connect themselves.
 	Peers map[string]string
@@ -28,7 +35,8 @@ type Config struct {
 	// TLS has the certificates by which nodes authenticate each other. If Secret is set, too, both
 	// are required.
 	TLS *TLS
-	// Insecure allows connections to other machines with neither Secret nor TLS.
+	// Insecure allows connections to other machines with neither Secret nor TLS, also where Dial and
+	// Listener encrypt them.
 	Insecure bool
 
 	// ResumeWithin is how long a node may be away before it is lost. Defaults to 10 seconds.

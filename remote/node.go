@@ -60,7 +60,7 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 	}
 	return listen(sys, &c, func(n *Node, s session.Config) (carriage, error) {
 		return transport.Listen(transport.Config{
-			Addr: c.Addr, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
+			Addr: c.Addr, Listener: c.Listener, Dial: c.Dial, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
 			Resolve: n.resolve, Ended: func() { _, _ = sys.Shutdown(context.Background()) }, // it is under way
 		}, s, handler{n})
 	})

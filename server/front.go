@@ -76,6 +76,8 @@ type Front struct {
 	epoch   uint64        // guarded by mu; the greatest of an owner
 	changed chan struct{} // guarded by mu; closed when now is another one
 	drained sync.WaitGroup
+
+	sessions *handed // guarded by mu; of actor systems, nil if none is connected by the link
 }
 
 // answerer is who answers clients: a server on this node, or another node.
@@ -151,7 +153,7 @@ func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err e
 	case len(cfg.TLS.ACME.Hosts) > 0:
 		return nil, fmt.Errorf("%w: the certificate must be in a file, --tls-cert and --tls-key: with --acme each node would order its own", ErrNodes)
 	}
-	if f.keyed, err = keyed.TLS(node.Secret, linkHTTP, linkMQTT); err != nil {
+	if f.keyed, err = keyed.TLS(node.Secret, linkHTTP, linkMQTT, linkActors); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNodes, err)
 	}
 	if f.conns.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
@@ -224,6 +226,9 @@ func (f *Front) Close() {
 	f.Abandon()
 	f.mu.Lock()
 	f.stop()
+	if f.sessions != nil {
+		_ = f.sessions.Close() // it returns nil
+	}
 	f.mu.Unlock()
 	for _, ln := range []net.Listener{f.httpLn, f.mqttLn, f.linkLn} {
 		if ln != nil {

@@ -80,6 +80,9 @@ func (f *Front) acceptLink() {
 		case conn.ConnectionState().NegotiatedProtocol == linkMQTT:
 			f.takeMQTT(conn)
 			return
+		case conn.ConnectionState().NegotiatedProtocol == linkActors:
+			f.takeSession(conn)
+			return
 		case f.linkHTTP.hand(conn):
 			return
 		}

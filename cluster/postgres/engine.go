@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +53,8 @@ var (
 	// ErrWentBack says that the database lacks what it had taken, as after the failover to an asynchronous standby.
 	// Members that know better must begin anew, in a new process as a rule.
 	ErrWentBack = errors.New("the database has gone back to an earlier revision")
+	// ErrNoSchema says that no member has made the schema yet, see [Config].
+	ErrNoSchema = errors.New("no member of a cluster has been here")
 	// ErrClosed says that the engine was closed.
 	ErrClosed = errors.New("engine closed")
 )
@@ -60,6 +64,8 @@ type Config struct {
 	// Schema is the schema of the tables. It defaults to the search_path of the address, and then to
 	// DefaultSchema. It is made if it does not exist, and must have no tables of others.
 	Schema string
+	// Existing has Open fail with ErrNoSchema if there is no schema, and not make one: for those who only look.
+	Existing bool
 	// Timeout bounds each call, also if its context does not; it defaults to 2 seconds.
 	Timeout time.Duration
 	// Log gets watches that fail; it defaults to slog.Default.
@@ -107,7 +113,7 @@ func Open(ctx context.Context, address string, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("open the engine: %w", err)
 	}
 	e := &Engine{cfg: pool.ConnConfig, channel: schema, timeout: timeout, log: cmp.Or(cfg.Log, slog.Default()), calls: make(chan struct{}, maxConns), back: make(chan struct{})}
-	if err := e.prepare(ctx, schema); err != nil {
+	if err := e.prepare(ctx, schema, cfg.Existing); err != nil {
 		return nil, fmt.Errorf("open the engine in %s: %w", pgdb.Name(pool, schema), err)
 	}
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -193,6 +199,18 @@ func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
 		return cluster.Entry{}, fmt.Errorf("get %q: %w", key, err)
 	}
 	return at, nil
+}
+
+// List returns the entries whose keys have a prefix, in the order of their revisions.
+func (e *Engine) List(ctx context.Context, prefix string) (entries []cluster.Entry, err error) {
+	_, err = e.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		_, entries, err = e.newer(ctx, conn, 0)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", prefix, err)
+	}
+	return slices.DeleteFunc(entries, func(at cluster.Entry) bool { return !strings.HasPrefix(at.Key, prefix) }), nil
 }
 
 // saw notes that the database has the revision last. It fails if that is less than was known before.

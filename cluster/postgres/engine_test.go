@@ -116,7 +116,16 @@ func TestWhatCannotBeOpenedIsRefused(t *testing.T) {
 			t.Errorf("schema %q: %v, %v, want %q", tt.schema, e, err, tt.want)
 		}
 	}
+	if _, err := Open(t.Context(), url, Config{Existing: true}); !errors.Is(err, ErrNoSchema) {
+		t.Errorf("a database without the schema: %v", err)
+	}
 	e := open(t, url, Config{})
+	put(t, open(t, url, Config{Existing: true}), "k/2", "b", 0)
+	put(t, e, "k/1", "a", 0)
+	put(t, e, "kk", "c", 0)
+	if list, err := e.List(t.Context(), "k/"); err != nil || len(list) != 2 || list[0].Key != "k/2" || string(list[1].Value) != "a" {
+		t.Errorf("the entries of k/: %v, %v", list, err)
+	}
 	if _, err := e.Put(t.Context(), "a\x00b", nil, 0); err == nil || !strings.Contains(err.Error(), "without a zero byte") {
 		t.Errorf("a key with a zero byte: %v", err)
 	}

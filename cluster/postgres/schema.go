@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -65,7 +66,7 @@ var migration = pgdb.Migration{
 const lockClass = 0x67726e63
 
 // prepare sees to it that there is a schema.
-func (e *Engine) prepare(ctx context.Context, schema string) error {
+func (e *Engine) prepare(ctx context.Context, schema string, existing bool) error {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	conn, err := pgdb.Dial(ctx, e.cfg, e.timeout)
@@ -75,6 +76,12 @@ func (e *Engine) prepare(ctx context.Context, schema string) error {
 	defer closeSoon(conn) // which frees the lock
 	if err := pgdb.CheckServer(ctx, conn, e.log); err != nil {
 		return err
+	}
+	if existing {
+		var there bool
+		if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", pgx.Identifier{schema, migration.Table}.Sanitize()).Scan(&there); err != nil || !there {
+			return cmp.Or(err, ErrNoSchema)
+		}
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(schema)) // it cannot fail

@@ -117,24 +117,8 @@ func (e *Engine) look(ctx context.Context, conn *pgx.Conn) error {
 		return conn.Ping(ctx)
 	}
 	from := slices.MinFunc(watches, func(a, b *watch) int { return int(min(max(a.from-b.from, -1), 1)) }).from
-	seen := e.seen.Load()
-	rows, err := conn.Query(ctx, "SELECT last, key, value, revision FROM engine LEFT JOIN entry ON revision > $1 ORDER BY revision", from)
+	last, entries, err := e.newer(ctx, conn, from)
 	if err != nil {
-		return err
-	}
-	var last int64
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at cluster.Entry, err error) {
-		var key *string
-		var revision *int64
-		if err = row.Scan(&last, &key, &at.Value, &revision); err == nil && key != nil {
-			at.Key, at.Revision = *key, cluster.Revision(*revision)
-		}
-		return at, err
-	})
-	if err != nil {
-		return err
-	}
-	if err := e.saw(last, seen); err != nil {
 		return err
 	}
 	for _, at := range entries {
@@ -148,6 +132,27 @@ func (e *Engine) look(ctx context.Context, conn *pgx.Conn) error {
 		w.from = last
 	}
 	return nil
+}
+
+// newer returns the entries with revisions after from, in their order, and the last revision of all.
+func (e *Engine) newer(ctx context.Context, conn *pgx.Conn, from int64) (last int64, entries []cluster.Entry, err error) {
+	seen := e.seen.Load()
+	rows, err := conn.Query(ctx, "SELECT last, key, value, revision FROM engine LEFT JOIN entry ON revision > $1 ORDER BY revision", from)
+	if err != nil {
+		return 0, nil, err
+	}
+	var key *string
+	var value []byte
+	var revision *int64
+	if _, err := pgx.ForEachRow(rows, []any{&last, &key, &value, &revision}, func() error {
+		if key != nil {
+			entries = append(entries, cluster.Entry{Key: *key, Value: value, Revision: cluster.Revision(*revision)})
+		}
+		return nil
+	}); err != nil {
+		return 0, nil, err
+	}
+	return last, entries, e.saw(last, seen)
 }
 
 // watched reports whether a watch was not stopped.

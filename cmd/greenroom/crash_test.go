@@ -335,12 +335,18 @@ type process struct {
 // startProcess starts the program on a directory, with additions to its environment.
 func startProcess(t *testing.T, binary, dir string, env ...string) *process {
 	t.Helper()
-	p := &process{errors: &strings.Builder{}}
-	args := []string{"serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", dir}
+	args := []string{"--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", dir}
 	if address := pgtest.Address(t, dir); address != "" {
 		args = append(args[:len(args)-2], "--store", address)
 	}
-	p.cmd = exec.CommandContext(context.Background(), binary, args...)
+	return startServe(t, binary, env, args...)
+}
+
+// startServe starts greenroom serve, and waits until clients can connect.
+func startServe(t *testing.T, binary string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{errors: &strings.Builder{}}
+	p.cmd = exec.CommandContext(context.Background(), binary, append([]string{"serve"}, args...)...)
 	p.cmd.Stderr, p.cmd.Env = p.errors, append(os.Environ(), env...)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

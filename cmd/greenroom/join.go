@@ -1,179 +1,115 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
+	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/server"
 )
 
 // joinOptions say which node of a cluster a server is.
 type joinOptions struct {
-	join, node, addr string
-	secretFile       string
-
-	nats   string   // the URL of --join, "" for NATS servers in the nodes
-	names  []string // of the nodes that --join lists
-	routes []string // their addresses
-	own    string   // the one of this node
-	dir    string   // of the cluster on this machine
-	secret string
+	join string // the address at which the other nodes reach this one
+	node string // its name, by default that address
 }
 
-// Names of files in the directory of the cluster.
-const (
-	secretName = "cluster.secret"
-	linkName   = "link" // in that of a node: the address of its link
-)
-
-// check parses the flags.
-func (o *joinOptions) check() error {
-	if o.node == "" || strings.ContainsAny(o.node, "/\\~* ") || o.node != filepath.Base(o.node) {
-		return usagef("--node must be the name of this node, such as n1, not %q", o.node)
-	}
-	if strings.Contains(o.join, "://") {
-		o.nats = o.join
-		o.own = cmp.Or(o.addr, "127.0.0.1:0")
-		if _, _, err := net.SplitHostPort(o.own); err != nil {
-			return usagef("--node-addr must be host:port, not %q", o.addr)
+// check checks the flags, together with the others that they concern, and sets the name.
+func (o *joinOptions) check(s *serveOptions) error {
+	if o.join == "" {
+		if o.node != "" {
+			return usagef("--node %s needs --join, the address at which the other nodes reach this one, such as 127.0.0.1:7401", o.node)
 		}
 		return nil
 	}
-	if o.addr != "" {
-		return usagef("--node-addr is for --join with the URL of NATS servers; otherwise --join says the addresses")
+	if err := checkAddress(o.join); err != nil {
+		return usagef("--join must be the address at which the other nodes reach this one, such as 127.0.0.1:7401, not %q: %w", o.join, err)
 	}
-	for _, entry := range strings.Split(o.join, ",") {
-		name, at, _ := strings.Cut(entry, "=")
-		if _, _, err := net.SplitHostPort(at); err != nil || name == "" {
-			return usagef("--join must be the URL of NATS servers or all nodes, such as n1=127.0.0.1:7400,n2=127.0.0.1:7410,n3=127.0.0.1:7420; %q is neither", entry)
-		}
-		o.names, o.routes = append(o.names, name), append(o.routes, at)
-		if name == o.node {
-			o.own = at
+	if o.node == "" {
+		o.node = o.join
+	}
+	if o.node == "*" || strings.ContainsAny(o.node, "/#~") || strings.ContainsFunc(o.node, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return usagef("--node must be the name of this node, such as n1, with no space, '/', '#' or '~', not %q", o.node)
+	}
+	if !postgres.IsURL(s.store) {
+		return usagef("--join needs --store postgres://user@host/database, which all nodes share, not %q", server.StoreName(s.store))
+	}
+	for flag, other := range map[string]string{"http": s.http, "mqtt": s.mqtt} {
+		if clash(o.join, other) {
+			return usagef("--join %s and --%s %s must be different addresses", o.join, flag, other)
 		}
 	}
-	switch {
-	case o.own == "":
-		return usagef("--node must be one of those that --join lists, %s, not %q", strings.Join(o.names, ", "), o.node)
-	case len(o.names) != 1 && len(o.names) != 3 && len(o.names) != 5:
-		return usagef("--join must list 1, 3 or 5 nodes, so that most of them can agree, not %d", len(o.names))
+	if s.demo {
+		return usagef("--demo must not be given with --join")
 	}
 	return nil
 }
 
-// at returns an address of this node: the one that is listed, or one of the ports after it.
-func (o *joinOptions) at(after int) (string, error) {
-	host, text, _ := net.SplitHostPort(o.own) // check has looked at it
-	port, err := strconv.Atoi(text)
-	if err != nil || port < 0 || port+after > 65535 {
-		return "", usagef("the port of %s must be a number up to 65533: a node has that one and the next two", o.own)
-	}
-	if port > 0 {
-		port += after
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// local reports whether all that --join says is on this machine.
-func (o *joinOptions) local() bool {
-	for _, at := range append([]string{o.own}, o.routes...) {
-		if host, _, _ := net.SplitHostPort(at); !isLoopback(host) { // check has looked at it
-			return false
+// checkAddress reports what is wrong with an address that others are told.
+func checkAddress(addr string) error {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		var why *net.AddrError
+		if errors.As(err, &why) {
+			return errors.New(why.Err) // without the address once more
 		}
-	}
-	return true
-}
-
-// prepare makes the directories, and reads the secret. The first node on a machine makes it.
-func (o *joinOptions) prepare(data string) (err error) {
-	o.dir = cmp.Or(data, server.DefaultDataDir)
-	if err := os.MkdirAll(o.nodeDir(), 0o700); err != nil {
 		return err
 	}
-	file := o.secretFile
-	if file == "" {
-		if !o.local() {
-			return usagef("--secret-file must name a file with the secret of the cluster: its nodes are not all on this machine")
-		}
-		file = filepath.Join(o.dir, secretName)
-		if err := makeSecret(file); err != nil {
-			return fmt.Errorf("make the secret of the cluster: %w", err)
-		}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return fmt.Errorf("the port must be a number from 1 to 65535, not %q: the others are told it", text)
 	}
-	o.secret, err = readSecret(file)
-	return err
-}
-
-func (o *joinOptions) nodeDir() string { return filepath.Join(o.dir, o.node) }
-
-// makeSecret makes a file with a secret, all at once, unless there is one.
-func makeSecret(file string) error {
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	whole := file + "." + rand.Text()
-	if err := os.WriteFile(whole, []byte(rand.Text()+rand.Text()+"\n"), 0o600); err != nil {
-		return err
-	}
-	defer os.Remove(whole)
-	if err := os.Link(whole, file); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		return errors.New("it stands for all addresses of this host, at which the others would look for it on their own")
 	}
 	return nil
 }
 
-func readSecret(file string) (string, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", usagef("--secret-file: %w", err)
+// clash reports whether two addresses cannot be listened on both.
+func clash(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB {
+		return false
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", usagef("--secret-file %s must be readable by its owner only: chmod 600 %s", file, file)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", usagef("--secret-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+	return hostA == hostB || isAny(hostA) || isAny(hostB) || isLoopback(hostA) && isLoopback(hostB) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// serveNode serves as a node of a cluster until ctx ends.
-func serveNode(ctx context.Context, o *serveOptions, cfg server.Config, say func(format string, args ...any)) error {
+func isAny(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// serveNode serves as a node of a cluster until ctx ends. ready is called when clients can connect.
+func serveNode(ctx context.Context, o *serveOptions, cfg server.Config, say func(format string, args ...any), ready func(f *server.Front)) error {
 	j := &o.joining
-	if err := j.prepare(o.data); err != nil {
-		return err
-	}
-	link, err := j.at(1)
+	d, err := openDirectory(ctx, o.store, cfg.Logger, false)
 	if err != nil {
+		return fmt.Errorf("join the cluster: %w", err)
+	}
+	defer d.close()
+	if err := d.haveSecret(ctx); err != nil {
+		return fmt.Errorf("join the cluster: %w", err)
+	}
+	n := &node{o: j, dir: d, log: cfg.Logger, say: say}
+	if n.front, err = server.NewFront(ctx, cfg, server.NodeConfig{Name: j.node, Link: j.join, Secret: d.secret, Control: n.control()}); err != nil {
 		return err
 	}
-	n := &node{o: j, log: cfg.Logger, say: say, known: make(map[string]nodeRecord)}
-	if cfg.Console != "" && o.console == "" {
-		cfg.Console = ""
-	}
-	cfg.DataDir = j.nodeDir()
-	if n.front, err = server.NewFront(ctx, cfg, server.NodeConfig{Name: j.node, Link: link, Secret: j.secret, Control: n.control()}); err != nil {
-		return err
-	}
-	n.record = nodeRecord{HTTP: n.front.HTTPAddr(), MQTT: n.front.MQTTAddr(), Link: n.front.LinkAddr(), Version: version()}
-	if err := os.WriteFile(filepath.Join(j.nodeDir(), linkName), []byte(n.front.LinkAddr()+"\n"), 0o600); err != nil {
-		n.front.Close()
-		return err
-	}
+	n.record = nodeRecord{HTTP: n.front.HTTPAddr(), MQTT: n.front.MQTTAddr(), Link: j.join, Version: version(), Instance: rand.Text()}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ran := make(chan error, 1)
 	go func() { ran <- n.front.Run(serving) }()
-	say("  node       %s, with the secret of the cluster in %s\n", j.node, cmp.Or(j.secretFile, filepath.Join(j.dir, secretName)))
+	ready(n.front)
 	joining, leave := context.WithCancel(ctx)
 	defer leave()
 	go func() { // clients cannot be served any more: leave in order
@@ -184,4 +120,11 @@ func serveNode(ctx context.Context, o *serveOptions, cfg server.Config, say func
 	err = n.run(joining)
 	stop()
 	return errors.Join(err, <-ran)
+}
+
+// notifyReady tells systemd that the service has started.
+func notifyReady(ctx context.Context, log *slog.Logger) {
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "cannot notify systemd that the server is ready", slog.Any("error", err))
+	}
 }

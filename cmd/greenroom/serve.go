@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -150,18 +149,14 @@ second signal stops it at once.`,
 			if err := configure(cmd); err != nil {
 				return err
 			}
-			if o.joining.join != "" {
-				if err := o.joining.check(); err != nil {
-					return err
-				}
-				if o.demo {
-					return usagef("--demo must not be given with --join")
-				}
-			} else if o.store != "" && o.data != "" {
+			if o.store != "" && o.data != "" {
 				return usagef("only one of --data and --store may be given")
 			}
 			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
 				return usagef("--store: %w", err)
+			}
+			if err := o.joining.check(&o); err != nil {
+				return err
 			}
 			if o.tls.Enabled() {
 				if err := o.tls.Check(); err != nil {
@@ -214,12 +209,10 @@ second signal stops it at once.`,
 	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
 	_ = cmd.Flags().MarkHidden(checkFlag) // the flag exists
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
-	cmd.Flags().StringVar(&o.joining.join, "join", "", "be a node of a cluster with one store: all nodes, n1=127.0.0.1:7400,n2=…, each with that port and the next two, or the URL of NATS servers")
-	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster")
-	cmd.Flags().StringVar(&o.joining.addr, "node-addr", "", "address of this node for the others, if --join is the URL of NATS servers")
-	cmd.Flags().StringVar(&o.joining.secretFile, "secret-file", "", "file with the secret of the cluster (default "+secretName+" in the data directory, which the first node makes, if all are on this machine)")
-	for _, name := range []string{"join", "node", "node-addr", "secret-file"} {
-		_ = cmd.Flags().MarkHidden(name) // the flag exists; a cluster is slower to replace a killed owner than it may be
+	cmd.Flags().StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
+	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
+	for _, name := range []string{"join", "node"} {
+		_ = cmd.Flags().MarkHidden(name) // the flag exists; a cluster is not tested well enough
 	}
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
@@ -253,19 +246,25 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 		where = "./" + o.data
 	}
 	cfg := server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()}
+	announce := func(http, mqtt string) {
+		secure := ""
+		if o.tls.Enabled() {
+			secure = "s"
+		}
+		fmt.Fprintf(stdout, "Greenroom %s\n  dashboard  http%s://%s/\n  mqtt       mqtt%s://%s  publish to e/{id}/telemetry\n  data       %s\n", version(), secure, http, secure, mqtt, where)
+	}
 	if o.joining.join != "" {
-		return serveNode(ctx, &o, cfg, func(format string, args ...any) { fmt.Fprintf(stdout, format, args...) })
+		return serveNode(ctx, &o, cfg, func(format string, args ...any) { fmt.Fprintf(stdout, format, args...) }, func(f *server.Front) {
+			announce(f.HTTPAddr(), f.MQTTAddr())
+			fmt.Fprintf(stdout, "  node       %s, which the others reach at %s\n", o.joining.node, o.joining.join)
+			notifyReady(ctx, log)
+		})
 	}
 	s, err := server.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	secure := ""
-	if o.tls.Enabled() {
-		secure = "s"
-	}
-	fmt.Fprintf(stdout, "Greenroom %s\n  dashboard  http%s://%s/\n  mqtt       mqtt%s://%s  publish to e/{id}/telemetry\n  data       %s\n",
-		version(), secure, s.HTTPAddr(), secure, s.MQTTAddr(), where)
+	announce(s.HTTPAddr(), s.MQTTAddr())
 	if token := s.FirstToken(); token != "" {
 		fmt.Fprintf(stdout, "  admin      %s  (this token is shown only now)\n", token)
 	}
@@ -274,10 +273,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	} else if o.insecure && !o.tls.Enabled() {
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; everyone on the way can read the tokens of others")
 	}
-	// Under systemd, the service counts as started only now.
-	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		log.LogAttrs(ctx, slog.LevelWarn, "cannot notify systemd that the server is ready", slog.Any("error", err))
-	}
+	notifyReady(ctx, log) // under systemd, the service counts as started only now
 	if !o.demo {
 		return s.Run(ctx)
 	}

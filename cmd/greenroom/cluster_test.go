@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/cluster/memory"
+	"github.com/greenroom-go/greenroom/internal/pgtest"
+)
+
+func TestFlagsOfANode(t *testing.T) {
+	t.Parallel()
+	const store = "--store postgres://a:s3cret@127.0.0.1:1/d "
+	for _, tt := range []struct{ args, says string }{
+		{"--join 127.0.0.1:7401", `--join needs --store postgres://`},
+		{"--join 127.0.0.1:7401 --store data", `not "data"`},
+		{store + "--node n1", "--node n1 needs --join"},
+		{store + "--join 127.0.0.1", `not "127.0.0.1": missing port`},
+		{store + "--join 127.0.0.1:0", `the port must be a number from 1 to 65535, not "0"`},
+		{store + "--join 127.0.0.1:mqtt", `not "mqtt"`},
+		{store + "--join 0.0.0.0:7401", `"0.0.0.0:7401": it stands for all addresses`},
+		{store + "--join [::]:7401", "it stands for all addresses"},
+		{store + "--join :7401", "it stands for all addresses"},
+		{store + "--join 127.0.0.1:7401 --http 127.0.0.1:7401", "--join 127.0.0.1:7401 and --http 127.0.0.1:7401 must be different"},
+		{store + "--join 127.0.0.1:7401 --mqtt 0.0.0.0:7401 --insecure", "--mqtt 0.0.0.0:7401 must be different"},
+		{store + "--join localhost:7401 --mqtt 127.0.0.1:7401", "--mqtt 127.0.0.1:7401 must be different"},
+		{store + "--join 127.0.0.1:7401 --node a/b", `--node must be the name of this node, such as n1, with no space, '/', '#' or '~', not "a/b"`},
+		{store + "--join 127.0.0.1:7401 --node *", `not "*"`},
+		{store + "--join 127.0.0.1:7401 --demo", "--demo must not be given with --join"},
+		{store + "--join 127.0.0.1:7401 --data x", "--data and --store"},
+	} {
+		_, errs := command(t, exitUsage, append([]string{"serve"}, strings.Fields(tt.args)...)...)
+		if !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "s3cret") {
+			t.Errorf("serve %s: %q, want one line with %q", tt.args, errs, tt.says)
+		}
+	}
+	for _, addr := range []string{"127.0.0.1:7401", "[::1]:7401", "db.example:7401"} {
+		o := serveOptions{store: "postgres://h/d", http: "127.0.0.1:8080", mqtt: "127.0.0.1:1883", joining: joinOptions{join: addr}}
+		if err := o.joining.check(&o); err != nil || o.joining.node != addr {
+			t.Errorf("--join %s: %v, and the node is called %q", addr, err, o.joining.node)
+		}
+		actor.NewSystem(o.joining.node) // it panics for a name that cannot be
+	}
+}
+
+func TestFlagsOfCluster(t *testing.T) {
+	t.Parallel()
+	empty := pgtest.Database(t)
+	for _, tt := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"status", exitUsage, "--store must be that of the nodes"},
+		{"status --store data", exitUsage, `not "data"`},
+		{"status --store " + empty, exitFailed, "no member of a cluster has been here"},
+		{"upgrade --store " + empty, exitFailed, "no member of a cluster has been here"},
+	} {
+		_, errs := command(t, tt.code, append([]string{"cluster"}, strings.Fields(tt.args)...)...)
+		if !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("cluster %s: %q, want one line with %q", tt.args, errs, tt.says)
+		}
+	}
+}
+
+// A node that cannot hold the store leaves, and is not waited for.
+func TestANodeThatCannotHoldTheStoreLeaves(t *testing.T) {
+	t.Parallel()
+	sys := actor.NewSystem("n1", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	member, err := cluster.Join(sys, cluster.Config{Engine: new(memory.Engine)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Host(member, ownerGroup, 1, &holder{}); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{member: member}
+	if err := n.host(t.Context(), member); err == nil {
+		t.Error("a group was hosted twice")
+	}
+	select {
+	case <-member.Done():
+		if err := member.Err(); err != nil {
+			t.Error(err)
+		}
+	default:
+		t.Error("the membership goes on")
+	}
+}
+
+// clusterNode is a node of a cluster in a process of its own.
+type clusterNode struct {
+	*process
+	name, link string
+}
+
+// clusterOf is a cluster of processes with one database.
+type clusterOf struct {
+	t             *testing.T
+	binary, store string
+	nodes         []*clusterNode
+}
+
+// startCluster starts n1, n2 and so on.
+func startCluster(t *testing.T, store string, n int) *clusterOf {
+	t.Helper()
+	c := &clusterOf{t: t, binary: build(t), store: store}
+	for i := range n {
+		c.nodes = append(c.nodes, &clusterNode{name: fmt.Sprint("n", i+1), link: linkAddress(t)})
+	}
+	for _, n := range c.nodes {
+		c.start(n)
+	}
+	return c
+}
+
+// linkAddress returns an address on which nobody listens.
+func linkAddress(t *testing.T) string {
+	t.Helper()
+	addr, err := freeAddress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// start starts a node, at the addresses that it had before.
+func (c *clusterOf) start(n *clusterNode) {
+	http, mqtt := "127.0.0.1:0", "127.0.0.1:0"
+	if n.process != nil {
+		http, mqtt = n.http, n.mqtt
+	}
+	n.process = startServe(c.t, c.binary, nil, "--store", c.store, "--http", http, "--mqtt", mqtt, "--join", n.link, "--node", n.name)
+}
+
+// signal sends a signal to a node.
+func (n *clusterNode) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs greenroom cluster.
+func (c *clusterOf) run(args ...string) string {
+	c.t.Helper()
+	out, err := c.try(args...)
+	if err != nil {
+		c.t.Fatalf("greenroom cluster %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (c *clusterOf) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.binary, append([]string{"cluster"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "GREENROOM_STORE="+c.store)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// owner returns the node that owns the store, as the status says; it waits for one that has a lease.
+func (c *clusterOf) owner() *clusterNode {
+	c.t.Helper()
+	status := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		status = c.run("status")
+		for line := range strings.Lines(status) {
+			for _, n := range c.nodes {
+				if fields := strings.Fields(line); fields[0] == n.name && strings.Contains(line, " yes ") && strings.Contains(line, "epoch") {
+					return n
+				}
+			}
+		}
+	}
+	c.t.Fatalf("no node owns the store:\n%s", status)
+	return nil
+}
+
+// post sends a reading by HTTP, and returns an error unless it was acknowledged.
+func (n *clusterNode) post(ctx context.Context, entity, body string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.http+"/v1/entities/"+entity+"/telemetry", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(text))
+	}
+	return nil
+}
+
+func TestClusterOfNodes(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, pgtest.Database(t), 3)
+	owner := c.owner()
+	for i, n := range c.nodes {
+		if err := n.post(t.Context(), "room", fmt.Sprintf(`{"ts":%d,"values":{"n":%d}}`, i+1, i)); err != nil {
+			t.Errorf("%s: %v", n.name, err)
+		}
+	}
+	for _, n := range c.nodes {
+		if got := len(history(t, n.http, "room", "n")); got != 3 {
+			t.Errorf("%s shows %d readings of 3", n.name, got)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), c.binary, "serve", "--store", c.store, "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--join", linkAddress(t), "--node", owner.name).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--node must be a name that no other running node has: "+owner.name) {
+		t.Errorf("a second %s: %v\n%s", owner.name, err, out)
+	}
+	if said, err := c.try("upgrade", "--check"); (err != nil || strings.Count(said, "may be replaced") != 3) && !strings.Contains(said, "a member has joined within the last 5s") {
+		t.Errorf("upgrade --check says: %v\n%s", err, said)
+	}
+	if said := c.run("drain", "--node", owner.name); !strings.HasPrefix(said, owner.name+" is drained") {
+		t.Errorf("drain says: %s", said)
+	}
+	if next := c.owner(); next == owner {
+		t.Errorf("%s is drained, and owns the store", owner.name)
+	}
+	if err := owner.post(t.Context(), "room", `{"ts":4,"values":{"n":4}}`); err != nil {
+		t.Errorf("by the drained node: %v", err)
+	}
+	if status := c.run("status"); !strings.Contains(status, owner.name+"    drained  no ") {
+		t.Errorf("status says of a drained node:\n%s", status)
+	}
+	c.stop(owner)
+	if status := c.run("status"); strings.Contains(status, owner.name) || strings.Count(status, "\n") != 3 {
+		t.Errorf("%s has left, and status says:\n%s", owner.name, status)
+	}
+	for _, n := range c.nodes {
+		if n != owner {
+			n.kill(t)
+		}
+	}
+	if status := c.run("status"); strings.Count(status, "does not answer") != 2 || !strings.Contains(status, "epoch") {
+		t.Errorf("all nodes are dead, and status says:\n%s", status)
+	}
+}
+
+// stop ends a node in order.
+func (c *clusterOf) stop(n *clusterNode) {
+	c.t.Helper()
+	n.signal(c.t, syscall.SIGTERM)
+	if err := n.cmd.Wait(); err != nil {
+		c.t.Errorf("the end of %s: %v", n.name, err)
+	}
+}
