@@ -55,7 +55,10 @@ long() {
 
 # raced watches the packages that `make test` does not, although they share memory
 # (internal/check/testrun/plan.go).
-raced() { CGO_ENABLED=1 go test -race -count=1 -timeout=1h ./cmd/greenroom; }
+raced() {
+  CGO_ENABLED=1 go test -race -count=1 -timeout=1h ./cmd/greenroom
+  CGO_ENABLED=1 go test -race -count=1 -timeout=1h -run Sim ./cluster
+}
 stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 

@@ -49,9 +49,20 @@ var unraced = map[string]string{
 
 // unracedTests are tests of raced packages, by package, that are run without the race detector, in a run
 // of their own, which takes a tenth to a quarter of the time: they run others once more in another way,
-// which are raced where they run first, or ask a database on one goroutine.
+// which are raced where they run first, ask a database on one goroutine, or are simulated, where one goroutine
+// at a time does something.
 var unracedTests = map[string][]string{
-	"server":         {"TestServerOnPostgres"},
+	"server": {"TestServerOnPostgres"},
+	"cluster": {
+		"TestSimASuspendedMachineWritesNothing",
+		"TestSimNothingAcknowledgedIsLost",
+		"TestSimOrderIsKeptOverPlannedMoves",
+		"TestSimPlantedMistakesAreFound",
+		"TestSimPlantedRoutingMistakesAreFound",
+		"TestSimShardsHaveOneOwnerAtATime",
+		"TestSimUpgradeNeverGivesToThoseThatCannotRead",
+		"TestSimWhatIsAlwaysActiveIsActiveAgain",
+	},
 	"examples/arena": {"TestNoItemIsLostUnderAThousandBots"},
 	"entity/sqlite":  {"TestConformanceWhereverTheTailIs", "TestStoreWithATailAnswersAsOneWithout"},
 }
