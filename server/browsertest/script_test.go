@@ -82,9 +82,52 @@ func testScripts(v *visit) {
 	p.wait("it to be off", `/^off/.test(document.querySelector('.script-counts').textContent)`)
 	p.wait("what is not saved to be kept", unsaved+` === 'not saved' && /mine/.test(document.querySelector('`+source+`').value)`)
 	p.screenshotWhole("scripts-unsaved")
+	testDrafts(p, source)
 	phone := v.open("/#/scripts/high-load", 390, 844, "dark")
 	phone.wait("the script", `document.querySelector('.script-editor input')?.value === 'high-load'`)
 	phone.requireFits()
 	phone.screenshotWhole("scripts-phone")
 	phone.requireQuiet()
+}
+
+// testDrafts has somebody else save the script that is being edited, and another page opened.
+func testDrafts(p *page, source string) {
+	const button, versions = `.script-editor button[type=submit]`, `document.querySelectorAll('[aria-label=Versions] li').length`
+	text := `document.querySelector('` + source + `').value`
+	saveBeside := func(source string) {
+		evaluate[bool](p, `(async () => {
+			const at = '/v1/scripts/high-load', { etag } = await (await fetch(at)).json();
+			await fetch(at, { method: 'PUT', headers: { 'content-type': 'application/json', 'if-match': '"' + etag + '"' }, body: JSON.stringify({ source: `+quoted(source)+` }) });
+		})() instanceof Promise`)
+	}
+	answer := func(yes string) {
+		evaluate[bool](p, `{ window.asked = 0; window.confirm = () => { window.asked++; return `+yes+` }; true }`)
+	}
+	const theirs = "-- theirs\nfunction on_reading(e, r) end"
+	saveBeside(theirs)
+	p.wait("that somebody else has saved", `/saved another version/.test(document.querySelector('.newer')?.textContent) && document.querySelector('`+button+`').disabled`)
+	p.wait("the draft to be kept", `/mine/.test(`+text+`)`)
+	p.screenshotWhole("scripts-newer")
+	p.do("keep it", chromedp.Click(`.newer button:last-child`))
+	p.wait("that it may be saved", `!document.querySelector('.newer') && !document.querySelector('`+button+`').disabled`)
+	p.do("save it", chromedp.Click(button))
+	p.wait("it saved", versions+` === 5 && !document.querySelector('.unsaved') && /mine/.test(`+text+`)`)
+	saveBeside(theirs)
+	p.wait("theirs, without a draft in the way", versions+` === 6 && /theirs/.test(`+text+`) && !document.querySelector('.newer')`)
+	setText(p, source, "-- a draft")
+	answer("false")
+	p.do("begin another", chromedp.Click(`[aria-label=Scripts] footer a`))
+	p.wait("the draft to be kept", `window.asked === 1 && location.hash === '#/scripts/high-load' && /a draft/.test(`+text+`)`)
+	p.do("go to another page", chromedp.Click(`nav a[href="#/mappings"]`))
+	p.wait("the page to stay", `window.asked === 2 && location.hash === '#/scripts/high-load' && /a draft/.test(`+text+`)`)
+	answer("true")
+	p.do("begin another", chromedp.Click(`[aria-label=Scripts] footer a`))
+	p.wait("another", `window.asked === 1 && location.hash === '#/scripts' && /on_reading/.test(`+text+`) && document.querySelector('.script-editor input').value === ''`)
+	p.do("look at the first", chromedp.Click(`[aria-label=Scripts] tbody a`))
+	p.wait("it, without a question", `window.asked === 1 && /theirs/.test(`+text+`)`)
+	setText(p, source, "-- an older draft")
+	saveBeside("-- theirs again\nfunction on_reading(e, r) end")
+	p.wait("that somebody else has saved", `document.querySelector('.newer') !== null`)
+	p.do("take theirs", chromedp.Click(`.newer button`))
+	p.wait("theirs", `/theirs again/.test(`+text+`) && !document.querySelector('.unsaved, .newer')`)
 }

@@ -1,8 +1,10 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError, api, describe, isAbort } from "./api";
+import { attempt } from "./attempt";
 import { now } from "./clock";
 import { formatCount, formatPlural, formatTime } from "./format";
+import { guardRoute, navigate } from "./location";
 import { NamedList } from "./named-list";
 import { usePolled } from "./polled";
 import { formatRoute, type Route } from "./route";
@@ -22,6 +24,7 @@ interface Draft {
 /** Remarks about lines of the source, by line number. */
 type Marks = ReadonlyMap<number, string>;
 
+const askDiscard = "Discard what is not saved?";
 const checkAfter = 300; // milliseconds after the last key
 
 const beginning = `function on_reading(e, r)
@@ -55,6 +58,11 @@ function isChanged(draft: Draft, stored: Script | undefined): boolean {
   if (!stored) return now.source !== beginning;
   const keys = (list: readonly string[] | undefined): string => (list ?? []).join(",");
   return now.source !== stored.source || (now.type ?? "") !== (stored.type ?? "") || (now.where ?? "") !== (stored.where ?? "") || keys(now.keys) !== keys(stored.keys);
+}
+
+/** Reports whether a script was saved after the version of it that a draft began with. */
+function isLater(stored: Script, base: Script | undefined): boolean {
+  return base?.name === stored.name && stored.version > base.version;
 }
 
 /** The note of a version. If it names another version by its number, it says that one's time instead. */
@@ -226,12 +234,20 @@ function Failures({ list, version }: { list: readonly ScriptFailure[]; version: 
   );
 }
 
-function Versions({ script, changed, onShow, onError }: { script: Script; changed: boolean; onShow: (version: ScriptVersion) => void; onError: (text: string) => void }) {
+interface VersionsProps {
+  script: Script;
+  changed: boolean;
+  onFill: (version: ScriptVersion) => void;
+  onShow: (script: Script) => void;
+  onError: (text: string) => void;
+}
+
+function Versions({ script, changed, onFill, onShow, onError }: VersionsProps) {
   const list = usePolled((abort) => api.scriptVersions(script.name, abort), 5000, [script.name, script.version]);
-  const discards = (): boolean => !changed || confirm("Discard what is not saved?");
+  const discards = (): boolean => !changed || confirm(askDiscard);
   const rollBack = async (version: ScriptVersion): Promise<void> => {
     try {
-      await api.rollBackScript(script.name, version.version);
+      onShow(await api.rollBackScript(script.name, version.version));
       onError("");
     } catch (thrown) {
       onError(describe(thrown));
@@ -243,7 +259,7 @@ function Versions({ script, changed, onShow, onError }: { script: Script; change
       <ul class="picks">
         {list.value?.versions.map((version) => (
           <li key={version.version}>
-            <button type="button" class="link" title={`Show version ${version.version}`} onClick={() => discards() && onShow(version)}>
+            <button type="button" class="link" title={`Show version ${version.version}`} onClick={() => discards() && onFill(version)}>
               {formatTime(version.updated_ms, now.value)}
             </button>
             <span>{version.version === script.version ? `${version.owner} in force` : version.owner}</span>
@@ -260,26 +276,55 @@ function Versions({ script, changed, onShow, onError }: { script: Script; change
   );
 }
 
-function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft; stored: Script | undefined; marks: Marks; wrong: string; error: string; onError: (text: string) => void }) {
-  const { name, source, type, where, keys } = draft;
-  const attempt = async (what: () => Promise<unknown>, then: string): Promise<void> => {
-    try {
-      await what();
-      onError("");
-      location.hash = formatRoute({ page: "scripts", id: then });
-    } catch (thrown) {
-      onError(describe(thrown));
-    }
-  };
-  const save = (event: Event): void => {
-    event.preventDefault();
-    void attempt(() => api.putScript(name.value.trim(), bodyOf(draft), stored?.name === name.value.trim() ? stored.etag : ""), name.value.trim());
-  };
-  const remove = (): void => {
-    if (stored && confirm(`Delete ${stored.name}, its versions and its state?`)) void attempt(() => api.deleteScript(stored), "");
-  };
+/** Told where another version was saved while the draft was being changed. */
+function Newer({ script, onShow, onKeep }: { script: Script; onShow: () => void; onKeep: () => void }) {
   return (
-    <form class="card template-editor script-editor" aria-label="Script" onSubmit={save}>
+    <p role="alert" class="problem newer">
+      {script.owner || "Somebody"} saved another version at {formatTime(script.updated_ms, now.value)}, while you were editing.{" "}
+      <button type="button" class="link" onClick={onShow}>
+        Discard mine
+      </button>{" "}
+      <button type="button" class="link" onClick={onKeep}>
+        Keep mine
+      </button>
+    </p>
+  );
+}
+
+interface EditorProps {
+  draft: Draft;
+  /** The script that the draft began with. */
+  base: Signal<Script | undefined>;
+  /** The script as it is now. */
+  stored: Script | undefined;
+  marks: Marks;
+  wrong: string;
+  error: string;
+  onShow: (script: Script | undefined) => void;
+  onError: (text: string) => void;
+}
+
+function Editor({ draft, base, stored, marks, wrong, error, onShow, onError }: EditorProps) {
+  const { name, source, type, where, keys } = draft;
+  const save = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    const known = base.value?.name === name.value.trim() ? base.value.etag : "";
+    await attempt(async () => {
+      base.value = await api.putScript(name.value.trim(), bodyOf(draft), known);
+      navigate({ page: "scripts", id: base.value.name });
+    }, onError);
+  };
+  const remove = async (): Promise<void> => {
+    if (!stored || !confirm(`Delete ${stored.name}, its versions and its state?`)) return;
+    await attempt(async () => {
+      await api.deleteScript(stored);
+      onShow(undefined);
+      navigate({ page: "scripts", id: "" });
+    }, onError);
+  };
+  const newer = stored !== undefined && isLater(stored, base.value);
+  return (
+    <form class="card template-editor script-editor" aria-label="Script" onSubmit={(event) => void save(event)}>
       {stored && (
         <p class="script-counts">
           <StateWord state={stored.state} /> <span title={`version ${stored.version}`}>version of {formatTime(stored.updated_ms, now.value)}</span> by {stored.owner || "anybody"}:{" "}
@@ -312,21 +357,22 @@ function Editor({ draft, stored, marks, wrong, error, onError }: { draft: Draft;
       <p role="alert" class="problem">
         {error}
       </p>
+      {newer && <Newer script={stored} onShow={() => onShow(stored)} onKeep={() => (base.value = stored)} />}
       <div class="buttons">
-        <button type="submit" disabled={name.value.trim() === "" || source.value.trim() === "" || wrong !== ""}>
+        <button type="submit" disabled={newer || name.value.trim() === "" || source.value.trim() === "" || wrong !== ""}>
           Save
         </button>
         {stored && stored.state !== "refused" && (
-          <button type="button" class="link" onClick={() => void attempt(() => api.switchScript(stored.name, stored.state !== "on"), stored.name)}>
+          <button type="button" class="link" onClick={() => void attempt(() => api.switchScript(stored.name, stored.state !== "on"), onError)}>
             {stored.state === "on" ? "Switch off" : "Switch on"}
           </button>
         )}
         {stored && (
-          <button type="button" class="link" onClick={remove}>
+          <button type="button" class="link" onClick={() => void remove()}>
             Delete
           </button>
         )}
-        {isChanged(draft, stored) && <span class="unsaved">not saved</span>}
+        {isChanged(draft, base.value) && <span class="unsaved">not saved</span>}
       </div>
     </form>
   );
@@ -349,22 +395,37 @@ export function ScriptsPage({ route }: { route: ScriptsRoute }) {
   const error = useSignal("");
   const draft: Draft = { name: useSignal(""), source: useSignal(beginning), type: useSignal(""), where: useSignal(""), keys: useSignal("") };
   const steps = useSignal<readonly ScriptStep[] | null>(null);
-  const shown = useSignal("");
-  const show = (name: string, script: ScriptBody): void => {
-    draft.name.value = name;
+  const base = useSignal<Script | undefined>(undefined);
+  const fill = (script: ScriptBody): void => {
     draft.source.value = script.source;
     draft.type.value = script.type ?? "";
     draft.where.value = script.where ?? "";
     draft.keys.value = (script.keys ?? []).join(", ");
     steps.value = null;
   };
-  useEffect(() => {
-    const version = stored ? `${stored.name} ${stored.etag}` : route.id === "" ? "" : shown.value;
-    if (version === shown.value) return;
-    shown.value = version;
+  const show = (script: Script | undefined): void => {
+    base.value = script;
+    draft.name.value = script?.name ?? "";
     error.value = "";
-    show(stored?.name ?? "", stored ?? { source: beginning });
-  }, [stored?.name, stored?.etag, route.id]);
+    fill(script ?? { source: beginning });
+  };
+  useEffect(() => {
+    if (!stored) {
+      if (route.id === "" && base.value) show(undefined);
+    } else if (base.value?.name !== stored.name) {
+      show(stored);
+    } else if (isLater(stored, base.value) && !(isChanged(draft, base.value) && isChanged(draft, stored))) {
+      show(stored);
+    }
+  }, [stored?.name, stored?.version, route.id]);
+  useEffect(() => guardRoute((to) => (to.page === "scripts" && to.id === base.value?.name) || !isChanged(draft, base.value) || confirm(askDiscard)), []);
+  useEffect(() => {
+    const ask = (event: BeforeUnloadEvent): void => {
+      if (isChanged(draft, base.value)) event.preventDefault();
+    };
+    window.addEventListener("beforeunload", ask);
+    return () => window.removeEventListener("beforeunload", ask);
+  }, []);
   const wrong = useCheck(draft);
   const unchanged = stored !== undefined && stored.source === draft.source.value;
   return (
@@ -390,15 +451,17 @@ export function ScriptsPage({ route }: { route: ScriptsRoute }) {
               }))}
             />
           )}
-          {stored && <Versions script={stored} changed={isChanged(draft, stored)} onShow={(version) => show(stored.name, version)} onError={(text) => (error.value = text)} />}
+          {stored && <Versions script={stored} changed={isChanged(draft, base.value)} onFill={fill} onShow={show} onError={(text) => (error.value = text)} />}
         </div>
         <div>
           <Editor
             draft={draft}
+            base={base}
             stored={stored}
             marks={marksOf(wrong, steps.value, unchanged ? (stored?.failed ?? []).filter((failure) => failure.version === stored?.version) : [])}
             wrong={wrong.text}
-            error={error.value}
+            error={error.value || one.error}
+            onShow={show}
             onError={(text) => (error.value = text)}
           />
           <Trial draft={draft} steps={steps} />
