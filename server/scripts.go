@@ -132,8 +132,12 @@ func (a *scriptAPI) summary(st *script.Stored, status behavior.Status) scriptJSO
 	if status.Off != "" {
 		s.State = status.Off
 	}
-	if _, ok := ownerOf(a.book, st.Owner); !ok && s.Problem == "" {
+	switch owner, ok := ownerOf(a.book, st.Owner); {
+	case s.Problem != "":
+	case !ok:
 		s.Problem = fmt.Sprintf("there is no principal %q any more, whose entities it was for: put it again", st.Owner.Name)
+	case !owner.Valid():
+		s.Problem = fmt.Sprintf("the principal %q, whose entities it was for, has expired: put it again", st.Owner.Name)
 	}
 	if s.Problem != "" {
 		s.State = scriptRefused

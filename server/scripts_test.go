@@ -208,6 +208,44 @@ func TestAScriptDoesOnlyWhatItsOwnerMay(t *testing.T) {
 	}
 }
 
+// When its owner has expired, a script stops and says so, in the list as well, until somebody stores it again.
+func TestAScriptOfAnExpiredOwnerStops(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	admin := s.as(tokens["admin"])
+	expires := time.Now().Add(4 * time.Second)
+	brief := s.as(admin.principal(fmt.Sprintf(`{"name":"brief","grants":[{"role":"operator"}],"expires_ms":%d}`, expires.UnixMilli())))
+	const source = "function on_reading(e) e:set { by = 'brief' } end"
+	brief.putScript(201, "mine", source)
+	var got scripted
+	admin.get("/v1/scripts/mine", &got)
+	if got.State != "on" || got.Problem != "" {
+		t.Errorf("before: %+v", got)
+	}
+	eventually(t, "the end of the owner", func() bool { return time.Now().After(expires) })
+	admin.post("room-1", `{"ts":2000,"values":{"x":1}}`)
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-1"), `map[t:1 x:1]`)
+	var list struct{ Scripts []scripted }
+	admin.get("/v1/scripts", &list)
+	admin.get("/v1/scripts/mine", &got)
+	for _, sc := range append(list.Scripts, got) {
+		if sc.State != "refused" || !strings.Contains(sc.Problem, `"brief"`) || !strings.Contains(sc.Problem, "has expired") {
+			t.Errorf("after: %+v", sc)
+		}
+	}
+	if resp, text := admin.do("PUT", "/v1/scripts/mine", `{"source":"`+source+`","keys":["x"]}`, "Content-Type", mediaJSON, "If-Match", "*"); resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status, text)
+	}
+	admin.post("room-1", `{"ts":3000,"values":{"x":2}}`)
+	s.syncScript("mine")
+	same(t, "a room", admin.latest("room-1"), `map[by:"brief" t:1 x:2]`)
+	var again scripted
+	if admin.get("/v1/scripts/mine", &again); again.State != "on" || again.Owner != "admin" || again.Problem != "" {
+		t.Errorf("stored again: %+v", again)
+	}
+}
+
 // Who is made anew under the name of a principal who was deleted has nothing of that one's scripts.
 func TestAScriptIsNotThatOfAnotherPrincipalOfTheName(t *testing.T) {
 	t.Parallel()
