@@ -172,15 +172,22 @@ type patientWriter struct {
 	rc  *http.ResponseController
 }
 
-// Write writes within streamWriteTimeout.
+// Write writes each part within streamWriteTimeout.
 func (p *patientWriter) Write(b []byte) (int, error) {
-	if err := p.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout)); err != nil {
+	err := inParts(p.ctx, b, func(part []byte) error {
+		err := p.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+		if err == nil {
+			err = p.ctx.Err() // after setting the deadline, so that serveLong's comes last
+		}
+		if err == nil {
+			_, err = p.w.Write(part)
+		}
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return p.w.Write(b)
+	return len(b), nil
 }
 
 // unfit returns the name of a parameter that is not permitted for the requested kind of data, or

@@ -469,7 +469,7 @@ type chunkedWriter struct {
 func (w *chunkedWriter) SetWriteDeadline(time.Time) error { return nil }
 
 func (w *chunkedWriter) Write(p []byte) (int, error) {
-	if len(p) > streamFlushBytes {
+	if len(p) >= streamWritePart { // the first part of an event
 		w.large++
 		w.most = max(w.most, w.large)
 		w.total++
@@ -502,7 +502,7 @@ func TestStreamFlushesEachOfManyLargeEvents(t *testing.T) {
 			const n = 5
 			w := &chunkedWriter{first: make(chan struct{}), release: make(chan struct{}), done: make(chan struct{}), want: n, fails: fails}
 			first := w.first
-			ended := s.runFeed(t.Context(), &eventWriter{w: w, rc: http.NewResponseController(w)})
+			ended := s.runFeed(t.Context(), &eventWriter{ctx: t.Context(), w: w, rc: http.NewResponseController(w)})
 			receive(t, first, "the beginning of the stream")
 			for i := range n {
 				s.post("a", fmt.Sprintf(`{"ts":%d,"values":{"text":"%s"}}`, i, strings.Repeat("x", 60<<10)))

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -42,7 +43,7 @@ func (a *streamAPI) socket(w http.ResponseWriter, r *http.Request, in *feedReque
 	defer context.AfterFunc(a.serving, cancel)()
 	revoked := callerOf(r.Context()).revoked
 	defer context.AfterFunc(revoked, cancel)()
-	out.conn, out.ctx = c, connected // canceling a write would close the connection without the reason
+	out.conn, out.ctx, out.stream = c, connected, ctx // canceling a write would close the connection without the reason
 	f.run(ctx)
 	switch {
 	case revoked.Err() != nil:
@@ -71,6 +72,7 @@ func listenIn(ctx context.Context, c *websocket.Conn) context.Context {
 type socketWriter struct {
 	conn     *websocket.Conn
 	ctx      context.Context //nolint:containedctx // of the connection
+	stream   context.Context //nolint:containedctx // a large event ends with it
 	messages []outgoing
 	bytes    int
 	greeted  bool
@@ -125,8 +127,10 @@ func (o *socketWriter) flush() error {
 }
 
 func (o *socketWriter) write(m outgoing) error {
-	ctx, cancel := context.WithTimeout(o.ctx, streamWriteTimeout)
+	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
+	patience := time.AfterFunc(streamWriteTimeout, cancel)
+	defer patience.Stop()
 	if m.data == nil {
 		return o.conn.Write(ctx, websocket.MessageText, m.head)
 	}
@@ -134,8 +138,13 @@ func (o *socketWriter) write(m outgoing) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range [][]byte{m.head, m.data, {'}'}} {
-		if _, err := w.Write(part); err != nil {
+	for _, data := range [][]byte{m.head, m.data, {'}'}} {
+		err := inParts(o.stream, data, func(part []byte) error {
+			patience.Reset(streamWriteTimeout)
+			_, err := w.Write(part)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

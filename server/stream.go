@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,9 +18,10 @@ const (
 	// heartbeatEvery is the interval of signs of life on a silent stream. Proxies close a silent
 	// connection after a minute or less.
 	heartbeatEvery = 15 * time.Second
-	// streamWriteTimeout is how long a reader may accept nothing before its stream is closed. It
-	// can resume.
+	// streamWriteTimeout is how long a reader may take for streamWritePart bytes before its stream is
+	// closed. It can resume.
 	streamWriteTimeout = 10 * time.Second
+	streamWritePart    = 32 << 10
 	// streamFlushBytes is how much is buffered before it is flushed, even if more is ready.
 	streamFlushBytes = 32 << 10
 )
@@ -77,7 +79,7 @@ func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamReq
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(a.serving, cancel)()
-	out := &eventWriter{w: w, rc: http.NewResponseController(w)}
+	out := &eventWriter{ctx: ctx, w: w, rc: http.NewResponseController(w)}
 	f := a.newFeed(query, out)
 	if err := f.open(ctx, query.cursor); err != nil {
 		return err
@@ -89,6 +91,7 @@ func (a *streamAPI) stream(w http.ResponseWriter, r *http.Request, in *streamReq
 
 // eventWriter writes server-sent events.
 type eventWriter struct {
+	ctx     context.Context //nolint:containedctx // of the stream; a large event ends with it
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	buf     []byte
@@ -114,7 +117,7 @@ func (e *eventWriter) event(name, cursor string, data []byte) {
 		e.write()
 		e.written += len(data)
 		if e.err == nil {
-			_, e.err = e.w.Write(data)
+			e.err = inParts(e.ctx, data, e.writePart)
 		}
 	} else {
 		e.buf = append(e.buf, data...)
@@ -159,10 +162,31 @@ func (e *eventWriter) flush() error {
 // write writes what is buffered.
 func (e *eventWriter) write() {
 	if e.err == nil {
-		e.err = e.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
-	}
-	if e.err == nil {
-		_, e.err = e.w.Write(e.buf)
+		e.err = e.writePart(e.buf)
 	}
 	e.buf = e.buf[:0]
+}
+
+// writePart writes within streamWriteTimeout.
+func (e *eventWriter) writePart(part []byte) error {
+	err := e.rc.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	if err == nil {
+		_, err = e.w.Write(part)
+	}
+	return err
+}
+
+// inParts writes data in parts of streamWritePart bytes until ctx ends: each has a time of its own, so
+// that a reader with a slow connection gets large data whole.
+func inParts(ctx context.Context, data []byte, write func([]byte) error) error {
+	for part := range slices.Chunk(data, streamWritePart) {
+		err := ctx.Err()
+		if err == nil {
+			err = write(part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
