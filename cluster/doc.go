@@ -41,7 +41,7 @@
 // come and leave, shards are moved: handlers end, activations are passivated, and what they have left in their
 // mailboxes goes to the new owner, as does what comes meanwhile. Messages of one sender to one key keep their
 // order over that, and none is lost. When a node ends without a word, its shards are taken over: at once if two
-// others see that its process has ended, since its address refuses connections, and otherwise, as when it is
+// others see that its process has ended, since its connections end and its address refuses further ones, and otherwise, as when it is
 // cut off or stopped, as soon as its lease is over. What was in its mailboxes is lost, an ask that it had ends with
 // [actor.ErrUnreachable], and messages wait for the new owner up to 20 seconds.
 //

@@ -302,6 +302,7 @@ func (k *keeper) saw(ctx *actor.Context[step], e Entry) {
 	}
 	k.sightings[name] = s
 	k.met(name, had, s)
+	k.connect(name, r)
 	if name == k.m.sys.Name() && k.joined && (r.Join > k.own.Join || r.Join == k.own.Join && r.State == stateDead) {
 		k.end(ctx, ErrDeclaredDead)
 	}

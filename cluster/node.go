@@ -31,8 +31,9 @@ type Config struct {
 	Engine Engine
 	// Remote is how the system is connected with those of the other members, for messages to go there. Its
 	// Peers are not needed: members know each other's addresses from the engine. Its ResumeWithin is 5
-	// minutes by default: whether a member is lost is for the cluster to say, which ends its session. nil
-	// is for a member that only holds shards.
+	// minutes by default: whether a member is lost is for the cluster to say, which ends its session. The
+	// system stays connected with all members, unless OnlySilence is set. nil is for a member that only
+	// holds shards.
 	Remote *remote.Config
 	// Advertise is the address at which the others reach the one of Remote, by default that address. It is
 	// needed if Remote listens on all addresses of the host, as ":7000" says.
@@ -145,8 +146,10 @@ type Node struct {
 type links interface {
 	Meet(node, addr string)
 	Lose(node string, incarnation uint32)
-	// Ended reports whether there was a connection with that incarnation, and there is none now.
-	Ended(node string, incarnation uint32) bool
+	// Connect makes a connection with that incarnation if there is none, and was none. It does not wait.
+	Connect(node string, incarnation uint32)
+	// Ended returns the incarnations by name with which there was a connection, and there is none now.
+	Ended() map[string]uint32
 	// Refuses reports whether the address of a member refuses connections. It may block.
 	Refuses(ctx context.Context, r record, name string) bool
 }

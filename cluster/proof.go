@@ -40,10 +40,14 @@ type probe struct {
 type tcpLinks struct{ *remote.Node }
 
 // Ended implements links.
-func (l tcpLinks) Ended(node string, incarnation uint32) bool {
-	return slices.ContainsFunc(l.Peers(), func(p actor.Peer) bool {
-		return p.Node == node && p.Incarnation == incarnation && (p.State == "broken" || p.State == "lost")
-	})
+func (l tcpLinks) Ended() map[string]uint32 {
+	ended := make(map[string]uint32)
+	for _, p := range l.Peers() {
+		if p.State == "broken" || p.State == "lost" {
+			ended[p.Node] = p.Incarnation
+		}
+	}
+	return ended
 }
 
 // Refuses implements links.
@@ -74,12 +78,21 @@ func (l tcpLinks) Refuses(ctx context.Context, r record, name string) bool {
 // trusts reports whether refused connections are evidence.
 func (k *keeper) trusts() bool { return k.m.links != nil && !k.m.cfg.OnlySilence }
 
+// connect has a connection with a member be there whose record was renewed just now: only the end of one is evidence,
+// and it may be that there is nothing to say to the member.
+func (k *keeper) connect(name string, r record) {
+	if k.trusts() && name != k.m.sys.Name() && r.State != stateDead && r.Addr != "" {
+		k.m.links.Connect(name, r.System)
+	}
+}
+
 // prove declares members dead whose processes have ended.
 func (k *keeper) prove(ctx *actor.Context[step]) {
-	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
-		s := k.sightings[name]
+	ended := k.m.links.Ended()
+	for _, name := range slices.Sorted(maps.Keys(ended)) {
+		s, ok := k.sightings[name]
 		id, now := identity{name, s.Join}, k.now()
-		if s.State == stateDead || name == k.m.sys.Name() || !k.m.links.Ended(name, s.System) {
+		if !ok || s.State == stateDead || name == k.m.sys.Name() || s.System != ended[name] {
 			continue
 		}
 		if began, ok := k.proving[id]; ok && now-began < proofAgain {

@@ -236,3 +236,44 @@ func TestSoManyIncarnationsOfANodeCanBeWaitedFor(t *testing.T) {
 		t.Errorf("one that is waited for: %v", err)
 	}
 }
+
+// TestConnectDialsOneIncarnationUntilItIsLost has nodes that send each other nothing.
+func TestConnectDialsOneIncarnationUntilItIsLost(t *testing.T) {
+	t.Parallel()
+	far, there := start(t, "a", remote.Config{Addr: "127.0.0.1:0", Secret: secret})
+	sys, here := start(t, "b", remote.Config{Secret: secret})
+	inc, events, heard := far.Incarnation(), nodeEvents(sys), nodeEvents(far)
+	if here.Connect("a", inc); len(here.Peers()) != 0 {
+		t.Fatalf("without an address there is %+v", here.Peers())
+	}
+	here.Meet("a", there.Addr().String())
+	here.Connect("a", inc)
+	if up, ok := (<-events).(actor.NodeUp); !ok || up.Incarnation != inc {
+		t.Fatalf("got %+v, want that a is up", up)
+	}
+	for range 2 { // the second time it is lost already
+		here.Lose("a", inc)
+		here.Connect("a", inc)
+	}
+	if down, ok := (<-events).(actor.NodeDown); !ok {
+		t.Fatalf("got %+v, want that a is lost", down)
+	}
+	<-heard
+	<-heard                         // a has heard both as well
+	here.Meet("c", "127.83.1.10:1") // nobody listens there
+	here.Connect("c", 7)
+	if p := here.Peers(); len(p) != 2 || p[1].State != "dialing" {
+		t.Fatalf("there is %+v, want c to be dialed", p)
+	}
+	here.Lose("c", 7)
+	if down, ok := (<-events).(actor.NodeDown); !ok || down.Node != "c" {
+		t.Fatalf("got %+v, want that c is lost", down)
+	}
+	here.Connect("a", inc)
+	here.Connect("c", 7)
+	for _, p := range here.Peers() {
+		if p.State != "lost" {
+			t.Errorf("%s is %s, want lost", p.Node, p.State)
+		}
+	}
+}

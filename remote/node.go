@@ -134,6 +134,14 @@ func (n *Node) resolve(peer string) (addr string, ok bool) {
 	return addr, ok
 }
 
+// Connect makes a connection with an incarnation of a node whose address is known, see [actor.PID.Incarnation], as the
+// first message to it would: the address is dialed, with growing pauses, until it answers or [Config.ResumeWithin] is
+// over. It does not wait, and does nothing if there is a session with that incarnation, or it is lost. A session that is
+// at rest carries a few bytes every two seconds, by which each side knows that the other one is there.
+func (n *Node) Connect(node string, incarnation uint32) {
+	_, _, _ = n.reach(node, incarnation) // it fails if there is nothing to do
+}
+
 // Lose is Disconnect for one incarnation of a node, see [actor.PID.Incarnation]: the session with another
 // one goes on.
 func (n *Node) Lose(node string, incarnation uint32) {
@@ -231,19 +239,24 @@ func (n carrier) Close(ctx context.Context) error { return n.t.Close(ctx) }
 
 // Way implements actor.Carrier.
 func (n carrier) Way(to actor.PID) (actor.Way, error) {
-	peer, inc := to.Node(), to.Incarnation()
-	if n.t.Host().IsLost(peer, inc) {
-		return nil, fmt.Errorf("%w: %s is lost", actor.ErrUnreachable, peer)
-	}
-	s := n.session(peer)
-	if s == nil {
-		return nil, fmt.Errorf("%w: there is neither an address nor a connection of the node %q", actor.ErrUnreachable, peer)
-	}
-	i, err := n.incarnations.ask(n.t.Host(), s, inc)
+	s, inc, err := n.reach(to.Node(), to.Incarnation())
 	if err != nil {
 		return nil, err
 	}
-	return &way{node: n.Node, s: s, name: n.t.Host().Name(to.String()), inc: i}, nil
+	return &way{node: n.Node, s: s, name: n.t.Host().Name(to.String()), inc: inc}, nil
+}
+
+// reach returns the session with an incarnation of a node. If there is none it is made, and dials.
+func (n *Node) reach(peer string, inc uint32) (*session.Session, *incarnation, error) {
+	if n.t.Host().IsLost(peer, inc) {
+		return nil, nil, fmt.Errorf("%w: %s is lost", actor.ErrUnreachable, peer)
+	}
+	s := n.session(peer)
+	if s == nil {
+		return nil, nil, fmt.Errorf("%w: there is neither an address nor a connection of the node %q", actor.ErrUnreachable, peer)
+	}
+	i, err := n.incarnations.ask(n.t.Host(), s, inc)
+	return s, i, err
 }
 
 // session returns the session with a node, nil if there is none and the node's address is not known.

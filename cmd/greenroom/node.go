@@ -13,7 +13,6 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
 	clusterpg "github.com/greenroom-go/greenroom/cluster/postgres"
-	"github.com/greenroom-go/greenroom/codec"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/remote"
 	"github.com/greenroom-go/greenroom/server"
@@ -25,21 +24,8 @@ const (
 
 	leaveWithin  = 15 * time.Second
 	answerWithin = time.Second // for a node to say who it is
-	pulseTick    = time.Second
 	rejoinAfter  = time.Second
 )
-
-// pulse is what nodes send each other so that there is a connection between them: only its end proves at
-// once that a process has crashed. Without one, the others wait for the end of its lease.
-type pulse struct{}
-
-// listener takes pulses.
-type listener struct{}
-
-// Receive implements actor.Actor.
-func (*listener) Receive(*actor.Context[pulse], pulse) error { return nil }
-
-var nodeTypes = codec.NewTypes(codec.Of[pulse]("greenroom.pulse"))
 
 // node is a server that is a member of a cluster. It holds the one shard of a group, or another node does: who holds
 // it owns the store. The owner says so to the others in the directory.
@@ -126,7 +112,7 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	// The links are encrypted.
 	member, err := cluster.Join(sys, cluster.Config{
 		Engine: n.dir.engine, TTL: nodeTTL, Advertise: n.o.join,
-		Remote: &remote.Config{Listener: sessions, Dial: dial, Insecure: true, Types: nodeTypes},
+		Remote: &remote.Config{Listener: sessions, Dial: dial, Insecure: true},
 	})
 	if err != nil {
 		_ = sessions.Close() // it returns nil
@@ -137,18 +123,10 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	if err := n.host(ctx, member); err != nil {
 		return false, err
 	}
-	pulses, err := cluster.Everywhere[pulse](member, "pulse", func() *listener { return &listener{} })
-	if err != nil {
-		return false, err
-	}
-	beats := time.NewTicker(pulseTick)
-	defer beats.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false, n.leave(context.WithoutCancel(ctx))
-		case <-beats.C:
-			pulses.All().Tell(ctx, pulse{})
 		case <-n.dir.engine.WentBack():
 			n.front.Abandon()
 			return false, fmt.Errorf("%w: start this node again", clusterpg.ErrWentBack)
