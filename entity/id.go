@@ -9,13 +9,16 @@ import (
 
 // CheckID returns an error if id cannot name an entity: it must have 1 to MaxIDBytes bytes of UTF-8
 // with no control character, no '/', '+' or '#' (they have a meaning in MQTT topics and in paths),
-// and no space at either end. The error wraps ErrInvalid and says which rule was broken.
+// and no space at either end, and must not be "." or "..", which no path can contain. The error wraps ErrInvalid and says which rule was broken.
 func CheckID(id string) error {
 	if err := checkName("entity id", id, MaxIDBytes); err != nil {
 		return err
 	}
 	if i := strings.IndexAny(id, "/+#"); i >= 0 {
 		return fmt.Errorf("entity id %q: %w: '%c' is not allowed; must have none of / + #", id, ErrInvalid, id[i])
+	}
+	if id == "." || id == ".." {
+		return fmt.Errorf("entity id %q: %w: must not be . or .., which have a meaning in paths", id, ErrInvalid)
 	}
 	if strings.TrimSpace(id) != id {
 		return fmt.Errorf("entity id %q: %w: must not begin or end with a space", id, ErrInvalid)

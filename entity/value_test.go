@@ -55,12 +55,13 @@ func TestNumberIsOfNumbersOnly(t *testing.T) {
 }
 
 func TestCheckIDNamesTheRule(t *testing.T) {
-	for _, id := range []string{"a", "room 12", "Zähler.7", "*", "a%b", "$SYS", ".", "..", strings.Repeat("x", MaxIDBytes)} {
+	for _, id := range []string{"a", "room 12", "Zähler.7", "*", "a%b", "$SYS", ".a", "...", strings.Repeat("x", MaxIDBytes)} {
 		if err := CheckID(id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
 	for id, rule := range map[string]string{
+		".": "must not be . or ..", "..": "must not be . or ..",
 		"": "not 0", strings.Repeat("x", MaxIDBytes+1): "not 257", "a/b": "'/'", "a+": "'+'", "#": "'#'",
 		"\u2003a": "space", "a\u00a0": "space", "a\nb": "U+000A", "a\u0085b": "U+0085", "\xff": "UTF-8",
 	} {

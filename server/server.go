@@ -345,6 +345,7 @@ func (s *Server) Close() error { return s.shutdown() }
 func (s *Server) drain(ctx context.Context) error {
 	s.end()
 	s.broker.Stop()
+	s.stopLayouts(ctx)
 	err := s.finishRequests(ctx)
 	_ = s.httpLn.Close() // again, in case it was never served
 	s.bulk.wg.Wait()     // they end with s.serving
@@ -356,6 +357,13 @@ func (s *Server) drain(ctx context.Context) error {
 	s.broker.Close(ctx)
 	_, late := s.system.Shutdown(ctx)
 	return errors.Join(err, late)
+}
+
+// stopLayouts lets the layouts store that their devices go offline, in half of the remaining time.
+func (s *Server) stopLayouts(ctx context.Context) {
+	half, cancel := pause.Half(ctx)
+	defer cancel()
+	s.broker.StopLayouts(half)
 }
 
 // saveSessions makes the broker save its sessions, in half of the remaining time; pending commits

@@ -205,6 +205,15 @@ type Retainer interface {
 	Retained(id string) (filter string)
 }
 
+// Stopper is a Layout that stores something when the server stops.
+type Stopper interface {
+	Layout
+	// Stopping is called once, when no more messages are accepted, while the runtime still takes
+	// edits. It must return when ctx ends. Left is called for each client later, when the runtime
+	// may be closed.
+	Stopping(ctx context.Context)
+}
+
 // Taker is a Layout with topics beyond its prefixes.
 type Taker interface {
 	Layout

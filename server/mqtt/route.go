@@ -263,6 +263,17 @@ func (b *Broker) leaveLayouts(c *conn) {
 	}
 }
 
+// StopLayouts lets the layouts store what they must when the server stops, such as which devices go
+// offline. Call it once, after Stop and while the runtime is open. It returns when that is stored or
+// ctx ends.
+func (b *Broker) StopLayouts(ctx context.Context) {
+	for _, l := range b.layouts {
+		if s, ok := l.(layout.Stopper); ok {
+			s.Stopping(ctx)
+		}
+	}
+}
+
 // editedLayouts informs the layouts about an edit.
 func (b *Broker) editedLayouts(ctx context.Context, change *entity.Change) {
 	for _, l := range b.layouts {

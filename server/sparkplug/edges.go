@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// MaxEdges bounds the edge nodes that are online.
+	// MaxEdges bounds the edge nodes that are online. A principal may have as many as it leaves for
+	// others, and as much of MaxBirthBytes.
 	MaxEdges = 10_000
 	// MaxEdgesOfClient bounds the online edge nodes of one connection.
 	MaxEdgesOfClient = 100
@@ -31,6 +32,7 @@ const (
 // edge is an edge node that is online.
 type edge struct {
 	client layout.Client // the sender of its birth
+	owner  string        // the name of its principal, "" if nobody has to log in
 	bdSeq  uint64        // of its birth; its death repeats it
 	next   uint64        // the sequence number of the next message
 	parts  map[string]*part
@@ -49,40 +51,67 @@ type edges struct {
 	online map[[2]string]*edge     // guarded by mu
 	of     map[layout.Client]int   // the number of edge nodes of a client; guarded by mu
 	bytes  int                     // the size of all births; guarded by mu
+	owners map[string]holding      // what principals have; guarded by mu
 	asked  map[[2]string]time.Time // when a birth was asked for; guarded by mu
 }
 
+// holding is what a principal has of all that is bounded.
+type holding struct{ edges, bytes int }
+
 func (e *edges) start() {
-	e.online, e.of, e.asked = map[[2]string]*edge{}, map[layout.Client]int{}, map[[2]string]time.Time{}
+	e.online, e.of, e.asked, e.owners = map[[2]string]*edge{}, map[layout.Client]int{}, map[[2]string]time.Time{}, map[string]holding{}
+}
+
+// hold adds to what a principal has. The caller holds mu.
+func (e *edges) hold(owner string, edges, bytes int) {
+	e.bytes += bytes
+	if owner == "" {
+		return
+	}
+	h := e.owners[owner]
+	if h.edges, h.bytes = h.edges+edges, h.bytes+bytes; h == (holding{}) {
+		delete(e.owners, owner)
+	} else {
+		e.owners[owner] = h
+	}
+}
+
+// sender is the sender of a message.
+type sender struct {
+	client layout.Client
+	owner  string // the name of its principal, "" if nobody has to log in
+	speaks bool   // it may report for the edge node itself
 }
 
 // noted is the effect of a message on the edge nodes.
 type noted struct {
+	known   bool     // the edge node is online
 	rebirth bool     // the edge node must be asked for its birth certificates
 	stale   bool     // the message is the death of an earlier life
 	gone    []string // devices that went offline
 }
 
-// note updates the edge nodes with a message of a client, and sets the names and types of its
-// metrics from their birth certificates. speaks reports whether the client may report for the edge
-// node itself: the sequence numbers of other clients are not those of the edge node.
-func (e *edges) note(c layout.Client, speaks bool, t *topic, p *payload) (out noted, err error) {
+// note updates the edge nodes with a message, and sets the names and types of its metrics from their
+// birth certificates. The sequence numbers of clients that do not speak for the edge node are not
+// its own.
+func (e *edges) note(from sender, t *topic, p *payload) (out noted, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := [2]string{t.group, t.edge}
 	switch t.kind {
 	case nbirth:
-		return e.born(c, key, p)
+		return e.born(from, key, p)
 	case ndeath:
 		return e.died(key, p), nil
 	default:
 	}
 	node := e.online[key]
 	if node == nil {
-		out.rebirth = speaks && e.mayAsk(key)
+		out.rebirth = from.speaks && e.mayAsk(key)
 		return out, nil
 	}
-	if p.hasSeq && speaks {
+	out.known = true
+	if p.hasSeq && from.speaks {
 		out.rebirth = p.seq != node.next && e.mayAsk(key)
 		node.next = (p.seq + 1) % seqs
 	}
@@ -95,7 +124,7 @@ func (e *edges) note(c layout.Client, speaks bool, t *topic, p *payload) (out no
 		e.unlearn(node, t.device)
 	case ddata:
 		if node.parts[t.device] == nil {
-			out.rebirth = out.rebirth || speaks && e.mayAsk(key)
+			out.rebirth = out.rebirth || from.speaks && e.mayAsk(key)
 		}
 	default:
 	}
@@ -104,15 +133,17 @@ func (e *edges) note(c layout.Client, speaks bool, t *topic, p *payload) (out no
 }
 
 // born begins the life of an edge node.
-func (e *edges) born(c layout.Client, key [2]string, p *payload) (out noted, err error) {
-	out.gone = e.forget(key)
-	switch {
+func (e *edges) born(from sender, key [2]string, p *payload) (out noted, err error) {
+	out.gone, out.known = e.forget(key), true
+	switch has := e.owners[from.owner].edges; {
 	case len(e.online) >= MaxEdges:
 		return out, fmt.Errorf("%w: %d edge nodes are online; no more are allowed", entity.ErrInvalid, MaxEdges)
-	case e.of[c] >= MaxEdgesOfClient:
+	case has >= MaxEdges-len(e.online):
+		return out, fmt.Errorf("%w: the principal %q has %d edge nodes, as many as are left for others; no more are allowed", entity.ErrInvalid, from.owner, has)
+	case e.of[from.client] >= MaxEdgesOfClient:
 		return out, fmt.Errorf("%w: the client has %d edge nodes; no more are allowed", entity.ErrInvalid, MaxEdgesOfClient)
 	}
-	node := &edge{client: c, next: (p.seq + 1) % seqs, parts: map[string]*part{}}
+	node := &edge{client: from.client, owner: from.owner, next: (p.seq + 1) % seqs, parts: map[string]*part{}}
 	for i := range p.metrics {
 		if p.metrics[i].name == bdSeqName {
 			node.bdSeq = p.metrics[i].bits
@@ -122,7 +153,8 @@ func (e *edges) born(c layout.Client, key [2]string, p *payload) (out noted, err
 		return out, err
 	}
 	e.online[key] = node
-	e.of[c]++
+	e.of[from.client]++
+	e.hold(from.owner, 1, 0)
 	delete(e.asked, key)
 	return out, nil
 }
@@ -151,14 +183,17 @@ func (e *edges) learn(node *edge, device string, p *payload) error {
 	if e.bytes+learned.bytes > MaxBirthBytes {
 		return fmt.Errorf("%w: the birth certificates of all edge nodes have %d bytes; no more than %d are allowed", entity.ErrInvalid, e.bytes, MaxBirthBytes)
 	}
-	e.bytes += learned.bytes
+	if has := e.owners[node.owner].bytes; has+learned.bytes > MaxBirthBytes-e.bytes {
+		return fmt.Errorf("%w: the birth certificates of the principal %q have %d bytes, as many as are left for others; no more are allowed", entity.ErrInvalid, node.owner, has)
+	}
+	e.hold(node.owner, 0, learned.bytes)
 	node.parts[device] = learned
 	return nil
 }
 
 func (e *edges) unlearn(node *edge, device string) {
 	if known := node.parts[device]; known != nil {
-		e.bytes -= known.bytes
+		e.hold(node.owner, 0, -known.bytes)
 		delete(node.parts, device)
 	}
 }
@@ -203,7 +238,7 @@ func (e *edges) forget(key [2]string) (devices []string) {
 		return nil
 	}
 	for device, known := range node.parts {
-		e.bytes -= known.bytes
+		e.hold(node.owner, 0, -known.bytes)
 		if device != "" {
 			devices = append(devices, device)
 		}
@@ -212,6 +247,7 @@ func (e *edges) forget(key [2]string) (devices []string) {
 		delete(e.of, node.client)
 	}
 	delete(e.online, key)
+	e.hold(node.owner, -1, 0)
 	return devices
 }
 
@@ -224,12 +260,36 @@ func (e *edges) left(c layout.Client) (list []topic) {
 		return nil
 	}
 	for key, node := range e.online {
-		if node.client != c {
-			continue
+		if node.client == c {
+			list = append(list, e.end(key)...)
 		}
-		list = append(list, topic{kind: ndeath, group: key[0], edge: key[1]})
-		for _, device := range e.forget(key) {
-			list = append(list, topic{kind: ddeath, group: key[0], edge: key[1], device: device})
+	}
+	return list
+}
+
+// end ends the life of an edge node, and returns its topic and those of its devices. The caller
+// holds mu.
+func (e *edges) end(key [2]string) []topic {
+	list := []topic{{kind: ndeath, group: key[0], edge: key[1]}}
+	for _, device := range e.forget(key) {
+		list = append(list, topic{kind: ddeath, group: key[0], edge: key[1], device: device})
+	}
+	return list
+}
+
+// leaving is an edge node or device that goes offline with the server.
+type leaving struct {
+	client layout.Client
+	topic  topic
+}
+
+// endAll ends the lives of all edge nodes.
+func (e *edges) endAll() (list []leaving) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, node := range e.online {
+		for _, t := range e.end(key) {
+			list = append(list, leaving{node.client, t})
 		}
 	}
 	return list

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/server/layout"
 )
 
 func newEdges() *edges {
@@ -20,7 +22,7 @@ func say(t *testing.T, e *edges, name string, seq uint64, metrics ...metric) (no
 		t.Fatal(err)
 	}
 	p := payload{seq: seq, hasSeq: to.kind != ndeath, metrics: metrics}
-	out, err := e.note(nil, true, &to, &p)
+	out, err := e.note(sender{speaks: true}, &to, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func TestBirthThatIsTooMuchIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = e.note(nil, true, &to, &payload{hasSeq: true, metrics: metrics})
+		_, err = e.note(sender{speaks: true}, &to, &payload{hasSeq: true, metrics: metrics})
 		return err
 	}
 	if err := note("g/NBIRTH/e", metric{name: strings.Repeat("x", 5000), alias: 1, hasAlias: true}); err == nil {
@@ -175,5 +177,42 @@ func TestBirthTakesTheDevicesOfTheLifeBeforeOffline(t *testing.T) {
 	say(t, e, "g/DBIRTH/e/d", 1)
 	if out, _ := say(t, e, "g/NBIRTH/e", 0); fmt.Sprint(out.gone) != "[d]" {
 		t.Errorf("gone: %v", out.gone)
+	}
+}
+
+func TestNoPrincipalHasMoreThanItLeavesForOthers(t *testing.T) {
+	t.Parallel()
+	type connection struct{ layout.Client }
+	note := func(e *edges, owner, name string, bytes int) error {
+		to, err := parse(prefix + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := payload{hasSeq: true}
+		for i := range bytes / (200 + metricBytes) {
+			p.metrics = append(p.metrics, metric{name: fmt.Sprintf("%0200d", i)})
+		}
+		_, err = e.note(sender{client: &connection{}, owner: owner, speaks: true}, &to, &p) // each on a connection of its own
+		return err
+	}
+	born := func(e *edges, owner string, bytes int) (n int) {
+		for ; n <= MaxEdges; n++ {
+			if err := note(e, owner, fmt.Sprintf("%s/NBIRTH/%d", owner, n), bytes); err != nil {
+				break
+			}
+		}
+		return n
+	}
+	e := newEdges()
+	if first, second := born(e, "first", 0), born(e, "second", 0); first != MaxEdges/2 || second != MaxEdges/4 {
+		t.Errorf("edge nodes: %d and then %d, of %d", first, second, MaxEdges)
+	}
+	e = newEdges()
+	if first, second := born(e, "first", 1<<20), born(e, "second", 1<<20); first < 30 || first > 32 || second < 15 || second > 16 {
+		t.Errorf("births of 1 MiB: %d and then %d", first, second)
+	}
+	e.endAll()
+	if e.bytes != 0 || len(e.online)+len(e.of)+len(e.owners) != 0 {
+		t.Errorf("%d bytes of %d edge nodes of %v are left", e.bytes, len(e.online), e.owners)
 	}
 }

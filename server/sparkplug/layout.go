@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/layout"
@@ -102,7 +104,7 @@ type Layout struct {
 	receivers *layout.Receivers
 }
 
-var _ layout.Layout = (*Layout)(nil)
+var _ layout.Stopper = (*Layout)(nil)
 
 // Prefixes returns the prefix of the topics of Sparkplug B.
 func (l *Layout) Prefixes() []string { return []string{prefix} }
@@ -152,7 +154,7 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 		return err
 	}
 	self := topic{group: t.group, edge: t.edge}
-	known, err := l.edges.note(c, c.May(access.Report, self.id()) == nil, &t, &p)
+	known, err := l.edges.note(sender{c, c.Who().Name(), c.May(access.Report, self.id()) == nil}, &t, &p)
 	if err != nil {
 		return err
 	}
@@ -166,12 +168,12 @@ func (l *Layout) Receive(c layout.Client, m *layout.Message, done func(error)) e
 	for _, device := range known.gone {
 		l.receivers.Leave(nil, t.of(device))
 	}
-	switch t.kind {
-	case nbirth, dbirth:
+	switch {
+	case (t.kind == nbirth || t.kind == dbirth) && known.known: // a device of no living edge node is not born
 		if err := l.birth(c, &t); err != nil {
 			return err
 		}
-	case ndeath, ddeath:
+	case t.kind == ndeath || t.kind == ddeath:
 		l.receivers.Leave(nil, t.id())
 	default:
 	}
@@ -250,8 +252,23 @@ func (l *Layout) setOnline(ctx context.Context, c layout.Client, id string, onli
 // leftTimeout bounds how long Left waits for the edge nodes of a connection to be offline.
 const leftTimeout = 5 * time.Second
 
-// Left sets offline what a client had online: an edge node without a will must not stay online, nor
-// any when the server stops.
+// Stopping sets all edge nodes and devices offline, with many edits at a time, since each waits for
+// its commit.
+func (l *Layout) Stopping(ctx context.Context) {
+	var wg errgroup.Group
+	wg.SetLimit(stoppingAtOnce)
+	for _, x := range l.edges.endAll() {
+		wg.Go(func() error { return l.setOnline(ctx, x.client, x.topic.id(), false) })
+	}
+	if err := wg.Wait(); err != nil {
+		l.host.Logger.LogAttrs(ctx, slog.LevelWarn, "cannot mark all edge nodes as offline", slog.Any("error", err))
+	}
+}
+
+// stoppingAtOnce is how many edits of Stopping are made at a time.
+const stoppingAtOnce = 256
+
+// Left sets offline what a client had online: an edge node without a will must not stay online.
 func (l *Layout) Left(c layout.Client) {
 	l.receivers.Left(c)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.host.Running), leftTimeout)
