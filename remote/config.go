@@ -35,8 +35,8 @@ type Config struct {
 	// TLS has the certificates by which nodes authenticate each other. If Secret is set, too, both
 	// are required.
 	TLS *TLS
-	// Insecure allows connections to other machines with neither Secret nor TLS, also where Dial and
-	// Listener encrypt them.
+	// Insecure allows connections to other machines with neither Secret nor TLS, such as where Dial and
+	// Listener encrypt.
 	Insecure bool
 
 	// ResumeWithin is how long a node may be away before it is lost. Defaults to 10 seconds.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,16 +179,24 @@ func (c *clusterOf) owner() *clusterNode {
 	status := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		status = c.run("status")
-		for line := range strings.Lines(status) {
-			for _, n := range c.nodes {
-				if fields := strings.Fields(line); fields[0] == n.name && strings.Contains(line, " yes ") && strings.Contains(line, "epoch") {
-					return n
-				}
+		for _, n := range c.nodes {
+			if containsRow(status, n.name, "up", "yes", "epoch") {
+				return n
 			}
 		}
 	}
 	c.t.Fatalf("no node owns the store:\n%s", status)
 	return nil
+}
+
+// containsRow reports whether a table has a row that begins with these words.
+func containsRow(table string, words ...string) bool {
+	for line := range strings.Lines(table) {
+		if fields := strings.Fields(line); len(fields) >= len(words) && slices.Equal(fields[:len(words)], words) {
+			return true
+		}
+	}
+	return false
 }
 
 // post sends a reading by HTTP, and returns an error unless it was acknowledged.
@@ -237,7 +246,7 @@ func TestClusterOfNodes(t *testing.T) {
 	if err := owner.post(t.Context(), "room", `{"ts":4,"values":{"n":4}}`); err != nil {
 		t.Errorf("by the drained node: %v", err)
 	}
-	if status := c.run("status"); !strings.Contains(status, owner.name+"    drained  no ") {
+	if status := c.run("status"); !containsRow(status, owner.name, "drained", "no") {
 		t.Errorf("status says of a drained node:\n%s", status)
 	}
 	c.stop(owner)
