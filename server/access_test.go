@@ -125,7 +125,7 @@ var mayAsk = map[string]string{
 
 	"listPrincipals": "nnnnnnny", "postPrincipal": "nnnnnnny", "getPrincipal": "nnnnnnny", "deletePrincipal": "nnnnnnny",
 	"claimEntity": "nyyyyyyy", "postDeviceClaim": "nyynnnyy", "listOffers": "nnnnnnny",
-	"listProvisionKeys": "nnnnnnny", "postProvisionKey": "nnnnnnny", "deleteProvisionKey": "nnnnnnny", "provisionDevice": "yyyyyyyy", "listAudit": "nnnnnnny", "runConsole": "nnnnnnny",
+	"listProvisionKeys": "nnnnnnny", "postProvisionKey": "nnnnnnny", "deleteProvisionKey": "nnnnnnny", "provisionDevice": "yyyyyyyy", "listAudit": "nnnnnnny", "runConsole": "nnnnnnny", "getCluster": "nnnnnnny",
 }
 
 // A new operation needs a row in mayAsk.

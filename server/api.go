@@ -51,7 +51,8 @@ func (s *Server) resources() []operation {
 		&principalAPI{s.book, s.audit},
 		&provisionAPI{s.book, s.provisioner()},
 		&consoleAPI{s.console},
-		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, s.addresses, closing},
+		&clusterAPI{s.cfg.front, s.runtime, s.log},
+		&systemAPI{s.system, s.runtime, s.refusals, s.metrics.handler, s.cfg.Version, s.cfg.front.nodeName(), s.addresses, closing},
 	}
 	var list []operation
 	for _, resource := range resources {

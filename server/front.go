@@ -31,6 +31,9 @@ type NodeConfig struct {
 	// Control answers requests that come by the link from those who know the secret, other than what nodes send on for
 	// clients. By default they are not found.
 	Control http.Handler
+	// Nodes, unless nil, returns the nodes of the cluster, in the order in which admins see them. It is called for each
+	// look at them, by several goroutines, on the node that owns the store. It may block as long as ctx lasts.
+	Nodes func(ctx context.Context) ([]NodeInfo, error)
 	// Ended, unless nil, is called when the server that Own has started with a claim has ended although nobody had it
 	// end: it has failed, or the store has found that another server has taken it. The node answers nobody by itself any
 	// more, so it is to give up what made it the owner. Ended is called once for a claim, on a goroutine of its own, after
@@ -254,7 +257,10 @@ func (f *Front) Own(ctx context.Context, claim uint64, held func() bool) (*Serve
 	cfg := f.cfg
 	a := f.newAnswerer(f.node.Name, f.LinkAddr(), claim)
 	a.held, a.in, a.used = held, newHanded(f.mqttLn.Addr()), make(map[net.Conn]int)
-	cfg.front = &fronted{http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish, metrics: f.metrics, particular: keyed.Name(f.node.Secret)}
+	cfg.front = &fronted{
+		http: newHanded(f.httpLn.Addr()), mqtt: a.in, finish: a.finish, metrics: f.metrics, particular: keyed.Name(f.node.Secret),
+		node: f.node.Name, epoch: claim, since: time.Now(), nodes: f.node.Nodes,
+	}
 	lost := make(<-chan struct{})
 	s, err := open(ctx, cfg, func() (entity.Store, error) {
 		store, err := postgres.Open(ctx, cfg.Store, postgres.Options{Logger: cfg.Logger, ChangeLogAge: cfg.ChangeLogAge, SealAfter: cfg.SealAfter, Claim: claim})

@@ -217,12 +217,16 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 	return true
 }
 
-// fronted are the listeners of a server behind a Front, and what to do before it ends.
+// fronted is what a server behind a Front has of it.
 type fronted struct {
 	http, mqtt net.Listener
-	finish     func(ctx context.Context)
+	finish     func(ctx context.Context) // called before it ends
 	metrics    prometheus.Collector
 	particular string // in the names of cookies: the same on all nodes of a cluster
+	node       string
+	epoch      uint64
+	since      time.Time // when it began to own the store
+	nodes      func(ctx context.Context) ([]NodeInfo, error)
 }
 
 // fromConn is a connection of a client of another node.

@@ -319,6 +319,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.retention.Start()
 	s.background.Go(s.tellAlarms)
 	s.background.Go(s.serveConsole)
+	if s.cfg.front != nil {
+		s.background.Go(func() { (&clusterAPI{s.cfg.front, s.runtime, s.log}).keepMove(s.serving) })
+	}
 	failed := make(chan error, 1)
 	go func() {
 		failed <- s.http.Serve(s.encrypted(s.conns.listener(s.httpLn), s.cfg.TLS.httpProtocols()))

@@ -22,6 +22,7 @@ type systemAPI struct {
 	refusals *refusal.Counter
 	metrics  http.Handler
 	version  string
+	node     string
 	listens  func() addressesJSON
 	closing  func() bool
 }
@@ -44,6 +45,8 @@ type systemJSON struct {
 	Name string `json:"name" example:"greenroom"`
 	// The version of the server.
 	Version string `json:"version" example:"v0.5.0"`
+	// The node of a cluster that has answered, which owns the store; absent if there is no cluster.
+	Node    string `json:"node,omitempty" example:"n1"`
 	Started int64  `json:"started_ms" example:"1451649600512"`
 	Now     int64  `json:"now_ms" example:"1451649660512"`
 	// Where devices and people connect.
@@ -189,7 +192,7 @@ func (a *systemAPI) getRefusals(context.Context, *struct{}) (*answer[refusalsJSO
 func (a *systemAPI) get(context.Context, *struct{}) (*answer[systemJSON], error) {
 	actors, ingest := a.system.Stats(), a.runtime.Stats()
 	info := systemJSON{
-		Name: a.system.Name(), Version: a.version, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
+		Name: a.system.Name(), Version: a.version, Node: a.node, Started: actors.Started.UnixMilli(), Now: time.Now().UnixMilli(),
 		Addresses: a.listens(), Actors: actors.Actors, Handled: actors.Handled, Failures: actors.Failures, Restarts: actors.Restarts,
 		Runnable: actors.Queued, Workers: actors.Workers, Timers: actors.Timers,
 		DeadLetters: deadLettersJSON{Total: actors.DeadLetters, ByReason: actors.DeadLettersByReason, Recent: inspect.DeadLetters(a.system)},

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -116,7 +115,7 @@ func (o *clusterOptions) with(cmd *cobra.Command, do func(ctx context.Context, d
 }
 
 func (*clusterOptions) status(ctx context.Context, d *directory, w io.Writer) error {
-	nodes, err := d.nodes(ctx)
+	nodes, err := d.infos(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,35 +123,20 @@ func (*clusterOptions) status(ctx context.Context, d *directory, w io.Writer) er
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	names := slices.Sorted(maps.Keys(nodes))
-	rows := make([]string, len(names))
-	var asked sync.WaitGroup
-	for i, name := range names {
-		asked.Go(func() {
-			r, s := nodes[name], nodeStatus{}
-			err := d.ask(ctx, r.Link, http.MethodGet, "/status", &s)
-			state, lease, owns := "up", "no", ""
-			switch {
-			case err != nil || s.Instance != r.Instance:
-				state, lease = "does not answer", "?"
-			case s.Drained:
-				state = "drained"
-			case s.Lease:
-				lease = "yes"
-			}
-			if owner.Node == name && lease != "no" {
-				owns = fmt.Sprintf("epoch %d", owner.Epoch)
-			}
-			rows[i] = strings.Join([]string{name, state, lease, owns, r.HTTP, r.MQTT, r.Link, r.Version}, "\t")
-		})
-	}
-	asked.Wait()
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(out, "NODE\tSTATE\tLEASE\tOWNS THE STORE\tHTTP\tMQTT\tLINK\tVERSION")
-	for _, row := range rows {
-		fmt.Fprintln(out, row)
+	for _, n := range nodes {
+		state, lease, owns := n.State, "no", ""
+		switch {
+		case n.State == nodeSilent:
+			state, lease = "does not answer", "?"
+		case n.Lease:
+			lease = "yes"
+		}
+		if owner.Node == n.Name && lease != "no" {
+			owns = fmt.Sprintf("epoch %d", owner.Epoch)
+		}
+		fmt.Fprintln(out, strings.Join([]string{n.Name, state, lease, owns, n.HTTP, n.MQTT, n.Link, n.Version}, "\t"))
 	}
 	return out.Flush()
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/cluster/memory"
+	"github.com/greenroom-go/greenroom/entity/postgres"
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
@@ -249,6 +251,8 @@ func TestClusterOfNodes(t *testing.T) {
 	if status := c.run("status"); !containsRow(status, owner.name, "drained", "no") {
 		t.Errorf("status says of a drained node:\n%s", status)
 	}
+	c.takeAway()
+	c.owner()
 	c.stop(owner)
 	if status := c.run("status"); strings.Contains(status, owner.name) || strings.Count(status, "\n") != 3 {
 		t.Errorf("%s has left, and status says:\n%s", owner.name, status)
@@ -260,6 +264,38 @@ func TestClusterOfNodes(t *testing.T) {
 	}
 	if status := c.run("status"); strings.Count(status, "does not answer") != 2 || !strings.Contains(status, "epoch") {
 		t.Errorf("all nodes are dead, and status says:\n%s", status)
+	}
+}
+
+// takeAway has somebody take the store who is no node, and leave: the server of the owner ends, and a node must own the
+// store again.
+func (c *clusterOf) takeAway() {
+	c.t.Helper()
+	d, err := openDirectory(c.t.Context(), c.store, slog.New(slog.DiscardHandler), true)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer d.close()
+	r, err := d.owner(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	store, err := postgres.Open(c.t.Context(), c.store, postgres.Options{Claim: r.Epoch + 1})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		again, err := d.owner(c.t.Context())
+		if err == nil && again.Epoch > r.Epoch+1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("no node owns the store again: %+v, %v", again, err)
+		}
+		_ = pause.For(c.t.Context(), 50*time.Millisecond)
 	}
 }
 

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/greenroom-go/greenroom/cluster"
@@ -101,6 +104,44 @@ func (d *directory) nodes(ctx context.Context) (map[string]nodeRecord, error) {
 		}
 	}
 	return nodes, nil
+}
+
+// The states of nodes, for server.NodeInfo.
+const (
+	nodeUp      = "up"
+	nodeDrained = "drained"
+	nodeSilent  = "silent"
+)
+
+// lookWithin bounds how long infos waits for nodes that do not answer.
+const lookWithin = 2 * time.Second
+
+// infos returns what the nodes say about themselves, in the order of their names.
+func (d *directory) infos(ctx context.Context) ([]server.NodeInfo, error) {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(nodes))
+	infos := make([]server.NodeInfo, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			r, s := nodes[name], nodeStatus{}
+			err := d.ask(ctx, r.Link, http.MethodGet, "/status", &s)
+			infos[i] = server.NodeInfo{Name: name, State: nodeUp, Lease: s.Lease, HTTP: r.HTTP, MQTT: r.MQTT, Link: r.Link, Version: r.Version}
+			switch {
+			case err != nil || s.Instance != r.Instance:
+				infos[i].State, infos[i].Lease = nodeSilent, false
+			case s.Drained:
+				infos[i].State = nodeDrained
+			}
+		})
+	}
+	asked.Wait()
+	return infos, nil
 }
 
 // owner returns the last owner of the store, the zero value if there was none.

@@ -100,8 +100,9 @@ func serveNode(ctx context.Context, o *serveOptions, cfg server.Config, say func
 	if err := d.haveSecret(ctx); err != nil {
 		return fmt.Errorf("join the cluster: %w", err)
 	}
-	n := &node{o: j, dir: d, log: cfg.Logger, say: say}
-	if n.front, err = server.NewFront(ctx, cfg, server.NodeConfig{Name: j.node, Link: j.join, Secret: d.secret, Control: n.control()}); err != nil {
+	n := &node{o: j, dir: d, log: cfg.Logger, say: say, failed: make(chan uint64, 1)}
+	nc := server.NodeConfig{Name: j.node, Link: j.join, Secret: d.secret, Control: n.control(), Nodes: d.infos, Ended: n.serverEnded}
+	if n.front, err = server.NewFront(ctx, cfg, nc); err != nil {
 		return err
 	}
 	n.record = nodeRecord{HTTP: n.front.HTTPAddr(), MQTT: n.front.MQTTAddr(), Link: j.join, Version: version(), Instance: rand.Text()}

@@ -36,10 +36,12 @@ type node struct {
 	say    func(format string, args ...any)
 	front  *server.Front
 	record nodeRecord
+	failed chan uint64 // claims of servers that have ended by themselves; only the last one counts
 
 	mu      sync.Mutex
 	member  *cluster.Node // guarded by mu; nil before it has joined
 	drained bool          // guarded by mu; it has left, and passes on what clients send
+	claim   uint64        // guarded by mu; with which it last owned the store
 }
 
 // run is a member of the cluster until ctx ends, and leaves.
@@ -130,6 +132,10 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 		case <-n.dir.engine.WentBack():
 			n.front.Abandon()
 			return false, fmt.Errorf("%w: start this node again", clusterpg.ErrWentBack)
+		case claim := <-n.failed:
+			if claim == n.lastClaim() {
+				return true, errors.Join(errServerEnded, n.leave(context.WithoutCancel(ctx)))
+			}
 		case <-member.Done():
 			n.front.Abandon()
 			if n.isDrained() {
@@ -147,6 +153,26 @@ func (n *node) host(ctx context.Context, member *cluster.Node) error {
 		return errors.Join(err, n.leave(context.WithoutCancel(ctx)))
 	}
 	return nil
+}
+
+// errServerEnded says why a node gives the store up that it owns.
+var errServerEnded = errors.New("the server on this node has ended")
+
+// serverEnded has the node give up the store if it owns it with that claim, since its server has ended by itself.
+func (n *node) serverEnded(claim uint64, _ error) {
+	for {
+		select {
+		case n.failed <- claim:
+			return
+		case <-n.failed: // an earlier one
+		}
+	}
+}
+
+func (n *node) lastClaim() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.claim
 }
 
 func (n *node) setMember(member *cluster.Node) {
@@ -213,6 +239,9 @@ type holder struct {
 // Take implements cluster.Holder.
 func (h *holder) Take(ctx context.Context, s cluster.Shard) error {
 	n := h.n
+	n.mu.Lock()
+	n.claim = s.Epoch
+	n.mu.Unlock()
 	srv, err := n.front.Own(ctx, s.Epoch, h.member.Valid)
 	if err != nil {
 		return err

@@ -186,7 +186,7 @@ second signal stops it at once.`,
 	cmd.Flags().StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
 	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
-	cmd.Flags().StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory; off for none)")
+	cmd.Flags().StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory, and none if the store is a database; off for none); a node of a cluster has it while it owns the store")
 	cmd.Flags().String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
 	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
 	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")

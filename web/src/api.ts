@@ -11,6 +11,7 @@ import type {
   Audit,
   Bucket,
   Caller,
+  Cluster,
   Command,
   CommandPage,
   Completion,
@@ -217,6 +218,8 @@ export const api = {
     get<{ step_ms: number; buckets: Bucket[] }>(apiPath(["entities", id, "telemetry", key], { ...query, agg }), signal),
 
   system: (signal?: AbortSignal) => get<System>(apiPath(["system"]), signal),
+
+  cluster: (signal?: AbortSignal) => get<Cluster>(apiPath(["cluster"]), signal),
 
   refusals: (signal?: AbortSignal) => get<Refusals>(apiPath(["refusals"]), signal),
 

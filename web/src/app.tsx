@@ -11,6 +11,7 @@ import { ActorsPage } from "./page-actors";
 import { AlarmsPage } from "./page-alarms";
 import { AccessPage } from "./page-access";
 import { ClaimsPage } from "./page-claims";
+import { ClusterPage } from "./page-cluster";
 import { ConnectPage } from "./page-connect";
 import { EntitiesPage } from "./page-entities";
 import { EntityPage } from "./page-entity";
@@ -53,13 +54,18 @@ const sections: readonly Section[] = [
   { name: "Scripts", href: "#/scripts", main: "scripts" },
   { name: "Templates", href: "#/templates", main: "templates" },
   { name: "Actors", href: "#/actors", main: "actors", parts: ["actor"] },
+  { name: "Cluster", href: "#/cluster", main: "cluster" },
   { name: "Access", href: "#/access", main: "access", parts: ["connect", "provisioning", "claims"] },
   { name: "Claims", href: "#/access/claims", main: "claims" },
 ];
 
-/** Whether a page is of use to the user: credentials are for those who may manage them, who find claims there. */
+/**
+ * Whether a page is of use to the user: credentials are for those who may manage them, who find claims there, and
+ * the nodes of a cluster for the same people where there is one.
+ */
 function mayOpen({ main }: Section): boolean {
   const manager = caller.value === null || mayManage();
+  if (main === "cluster") return manager && system.info.value?.node !== undefined;
   return main === "claims" ? !manager : main !== "access" || manager;
 }
 
@@ -202,6 +208,7 @@ export function App() {
       {current.page === "mappings" && <MappingsPage route={current} />}
       {current.page === "scripts" && <ScriptsPage route={current} />}
       {current.page === "templates" && <TemplatesPage route={current} />}
+      {current.page === "cluster" && <ClusterPage />}
       {current.page === "access" && <AccessPage />}
       {current.page === "connect" && <ConnectPage route={current} />}
       {current.page === "provisioning" && <ProvisioningPage route={current} />}

@@ -16,6 +16,8 @@ export type Route =
   | { page: "templates"; id: string }
   /** Alarms: those that are open, those that have cleared, or any. */
   | { page: "alarms"; state: "raised" | "cleared" | "any" }
+  /** The nodes of the cluster. */
+  | { page: "cluster" }
   /** Who may do what. */
   | { page: "access" }
   /** How to connect the device of an entity, and by which convention; both may be empty. */
@@ -70,6 +72,7 @@ export function parseRoute(hash: string): Route {
     const state = query.get("state");
     return { page: "alarms", state: state === "cleared" || state === "any" ? state : "raised" };
   }
+  if (path === "/cluster") return { page: "cluster" };
   if (path === "/access") return { page: "access" };
   if (path === "/access/claims") return { page: "claims" };
   if (path === "/access/provisioning") return { page: "provisioning", key: query.get("key") ?? "" };
@@ -107,6 +110,9 @@ export function formatRoute(route: Route): string {
     case "alarms":
       path = "/alarms";
       if (route.state !== "raised") query.set("state", route.state);
+      break;
+    case "cluster":
+      path = "/cluster";
       break;
     case "access":
       path = "/access";

@@ -405,6 +405,21 @@ export interface ClaimBody {
   secret: string;
 }
 
+/** A cluster of servers with one store. */
+export interface Cluster {
+  /** The number of its ownership; each owner has a greater one than those before. */
+  epoch: number;
+  /** The last owners, newest first. */
+  moves: Move[];
+  nodes: NodeInfo[];
+  /** Milliseconds since the epoch. */
+  now_ms: number;
+  /** The node that owns the store. It has answered. */
+  owner: string;
+  /** Since when it owns the store. */
+  since_ms: number;
+}
+
 /** A command and its state. Times are in milliseconds since the epoch. */
 export interface Command {
   attempts: number;
@@ -952,6 +967,29 @@ export interface Metadata {
   delta: JsonObject;
   desired: JsonObject;
   reported: JsonObject;
+}
+
+/** Says that a node has become the owner of the store. */
+export interface Move {
+  /** Milliseconds since the epoch. */
+  at_ms: number;
+  epoch: number;
+  node: string;
+}
+
+/** A node of a cluster. */
+export interface NodeInfo {
+  /** Its addresses for HTTP, for MQTT and for the other nodes. */
+  http: string;
+  /** Whether it has a lease, so that it may own the store. */
+  lease: boolean;
+  link: string;
+  mqtt: string;
+  name: string;
+  /** up; drained, if it passes on what clients send and takes the store no more; or silent, if it does not answer. */
+  state: string;
+  /** The version of its server. */
+  version: string;
 }
 
 /** A device that offers to be claimed by whoever knows its secret. */
@@ -1751,6 +1789,8 @@ export interface System {
   handled: number;
   ingest: Ingest;
   name: string;
+  /** The node of a cluster that has answered, which owns the store; absent if there is no cluster. */
+  node?: string;
   /** Milliseconds since the epoch. */
   now_ms: number;
   restarts: number;

@@ -15,6 +15,7 @@ test("every state survives the way through the address", () => {
     { page: "templates", id: "tasmota-state" },
     { page: "scripts", id: "" },
     { page: "scripts", id: "dry-run" },
+    { page: "cluster" },
     { page: "access" },
     { page: "connect", entity: "", convention: "" },
     { page: "provisioning", key: "" },
