@@ -1,10 +1,16 @@
 package server
 
 import (
+	"bufio"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+
+	mqtt311 "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/greenroom-go/greenroom/internal/soaktest"
 )
 
 // historyOf returns the values of a key, oldest first.
@@ -57,6 +63,68 @@ func TestARequestWithTheSameIdempotencyKeyIsKeptOnce(t *testing.T) {
 	if got := r.historyOf("d", "a"); got != "1 1 2 3" {
 		t.Errorf("the history is %s", got)
 	}
+}
+
+// Readings of one key without a time that come faster than a millisecond each are all there, in the
+// order in which they were sent.
+func TestEachOf5000PipelinedReadingsIsInTheHistory(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	s := start(t, "")
+	t.Run("MQTT", func(t *testing.T) {
+		c := s.dial311("sensor")
+		tokens := make([]mqtt311.Token, n)
+		for i := range tokens {
+			tokens[i] = c.Publish("e/mqtt/telemetry", 1, false, fmt.Sprintf(`{"t":%d}`, i))
+		}
+		for _, token := range tokens {
+			await(t, token)
+		}
+		s.numbered(t, "mqtt", n)
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		requests := soaktest.Rounds(t, 200, n) // each waits for the disk
+		conn := s.raw("")
+		go func() {
+			for i := range requests {
+				body := fmt.Sprintf(`{"t":%d}`, i)
+				_, _ = fmt.Fprintf(conn, "POST /v1/entities/http/telemetry HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			}
+		}()
+		answers := bufio.NewReader(conn)
+		for i := range requests {
+			resp, err := http.ReadResponse(answers, nil)
+			if err != nil || resp.StatusCode != http.StatusNoContent {
+				t.Fatal(i, resp, err)
+			}
+			_ = resp.Body.Close() // it has none
+		}
+		s.numbered(t, "http", requests)
+	})
+	t.Run("HTTP, in one request", func(t *testing.T) {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, `,{"t":%d}`, i)
+		}
+		s.post("array", "["+all.String()[1:]+"]")
+		s.numbered(t, "array", n)
+	})
+}
+
+// numbered checks that the history of t has the numbers from 0 on.
+func (r *running) numbered(t *testing.T, id string, n int) {
+	t.Helper()
+	var page struct{ Points []struct{ TS, Value int64 } }
+	r.get(fmt.Sprintf("/v1/entities/%s/telemetry/t?limit=%d", id, 2*n), &page)
+	if len(page.Points) != n {
+		t.Errorf("%d readings are there, want %d", len(page.Points), n)
+	}
+	for i, p := range page.Points {
+		if p.Value != int64(i) || i > 0 && p.TS < page.Points[i-1].TS {
+			t.Fatalf("%+v is in the place of %d", p, i)
+		}
+	}
+	same(t, "the latest", r.latest(id)["t"], n-1)
 }
 
 // The keys of one principal are not those of another: neither is answered with what the other has

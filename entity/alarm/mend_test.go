@@ -442,3 +442,54 @@ func TestChangesOfTypesAreSeenOverARestartAndBesideRulesOfNoType(t *testing.T) {
 		t.Errorf("%d entities were looked at after a start, and no type has changed", n)
 	}
 }
+
+// What a deleted rule has raised is cleared, and stays so: also where the server ends before all of it
+// is, and where a rule of the same name comes later.
+func TestADeletedRuleStaysDeletedOverARestart(t *testing.T) {
+	t.Parallel()
+	const meters = 30
+	steps := usualSteps()
+	steps.items = 5 // so that the alarms are cleared one by one
+	p := buildWith(t, steps)
+	ids := make([]string, meters)
+	for i := range ids {
+		ids[i] = fmt.Sprint("m", i)
+	}
+	each := func(ts float64, v int) {
+		for _, id := range ids {
+			p.at(id, ts, "t", v)
+		}
+		p.sync()
+	}
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p.put(Rule{Name: "cold", Raise: "t < 0"})
+	each(1, 90)
+	p.expect(ids[meters-1], "hot:1/1-")
+	if err := p.DeleteRule(t.Context(), "hot", ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p = p.restart()
+		if list := p.Rules(); len(list) != 1 || list[0].Name != "cold" {
+			t.Errorf("the rules are %+v", list)
+		}
+		p.sync()
+		for _, id := range ids {
+			if list := p.alarms(id); len(list) != 1 || list[0].Open() || list[0].Cause != ByRule {
+				t.Fatalf("the alarms of %s are %+v", id, list)
+			}
+		}
+	}
+	each(2, 95)
+	if n := p.Stats().Open; n != [severities]int64{} {
+		t.Errorf("after readings that the deleted rule was about, %v are open", n)
+	}
+	p.put(Rule{Name: "hot", Raise: "t > 80"})
+	p = p.restart()
+	p.sync()
+	for _, id := range ids {
+		if list := p.alarms(id); len(list) != 2 || !list[1].Open() || list[0].Open() {
+			t.Fatalf("with a new rule of the name, the alarms of %s are %+v", id, list)
+		}
+	}
+}
