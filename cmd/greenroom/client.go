@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -122,9 +123,19 @@ func (c *client) send(ctx context.Context, method, path, media string, body io.R
 	return nil, refused(resp.StatusCode, text)
 }
 
-// noAnswer returns the error of a request without a response.
+// noAnswer returns the error of a request without a response, with what to do about it.
 func noAnswer(addr string, err error) error {
-	return fmt.Errorf("no response from %s: %w; start a server with greenroom serve, or pass its address with --http", addr, err)
+	hint := "start a server with greenroom serve, or pass its address with --http"
+	var name x509.HostnameError
+	switch _, unknown := errors.AsType[x509.UnknownAuthorityError](err); {
+	case unknown:
+		hint = "let " + caVariable + " name a PEM file with the CA of its certificate"
+	case errors.As(err, &name):
+		hint = "pass a name of its certificate with --http"
+	case strings.Contains(err.Error(), "gave HTTP response to HTTPS client"):
+		hint = "it is not encrypted: pass its address without https://"
+	}
+	return fmt.Errorf("no response from %s: %w; %s", addr, err, hint)
 }
 
 // refused returns the error of an unsuccessful response.

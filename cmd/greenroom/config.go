@@ -24,18 +24,18 @@ func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 // configure sets the flags that are not on the command line: from the environment and, second, from
 // the file of --config.
 func configure(cmd *cobra.Command) error {
-	var failed error
+	var failed []error
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		text, ok := os.LookupEnv(variable(f.Name))
 		if f.Changed || !ok || f.Name == "help" || f.Hidden {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, text); err != nil {
-			failed = errors.Join(failed, usagef("%s: %w", variable(f.Name), err))
+			failed = append(failed, usagef("%s: %w", variable(f.Name), err))
 		}
 	})
-	if failed != nil {
-		return failed
+	if len(failed) > 0 {
+		return &mistakes{failed}
 	}
 	file, err := cmd.Flags().GetString(configFlag)
 	if err != nil || file == "" {
@@ -88,8 +88,18 @@ func configureFrom(cmd *cobra.Command, file string, text []byte) error {
 			failed = append(failed, usagef("%s: %s: %w; it is %s (default %q)", at, name, err, f.Usage, f.DefValue))
 		}
 	}
-	return errors.Join(failed...)
+	if len(failed) == 0 {
+		return nil
+	}
+	return &mistakes{failed}
 }
+
+// mistakes are the mistakes in a configuration. Each is reported on a line of its own.
+type mistakes struct{ list []error }
+
+func (m *mistakes) Error() string { return errors.Join(m.list...).Error() }
+
+func (m *mistakes) Unwrap() []error { return m.list }
 
 // flagText returns a value in the syntax of a flag.
 func flagText(v any) (string, error) {

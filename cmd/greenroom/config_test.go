@@ -35,6 +35,11 @@ func TestTheConfigurationIsChecked(t *testing.T) { // not parallel: it sets the 
 			t.Errorf("%q: %s, want %s", text, stderr, want)
 		}
 	}
+	// Each mistake has a line of its own.
+	_, stderr := check(exitUsage, "htpp = 1\nhot_mib = \"many\"\nidle_after = \"5 minutes\"")
+	if lines := strings.Split(strings.TrimSpace(stderr), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[2], "greenroom: "+dir) || !strings.Contains(lines[2], "toml:3: idle_after") {
+		t.Errorf("three mistakes: %s", stderr)
+	}
 	// A flag comes before the environment, and that before the file.
 	t.Setenv("GREENROOM_HOT_MIB", "0")
 	if _, stderr := check(exitUsage, "hot_mib = 64"); !strings.Contains(stderr, "not 0") {

@@ -44,7 +44,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "greenroom: %s\n", oneLine(err))
+	list := []error{err}
+	if m, ok := errors.AsType[*mistakes](err); ok {
+		list = m.list
+	}
+	for _, err := range list {
+		fmt.Fprintf(stderr, "greenroom: %s\n", oneLine(err))
+	}
 	if errors.Is(err, errUsage) {
 		return exitUsage
 	}

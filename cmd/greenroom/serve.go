@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -224,6 +227,17 @@ second signal stops it at once.`,
 	return cmd
 }
 
+// visitable returns an address that people can use: that of all interfaces, 0.0.0.0 or [::], has the
+// first name of the server instead.
+func (o *serveOptions) visitable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || !ip.IsUnspecified() {
+		return addr
+	}
+	names := slices.Concat(o.tls.ACME.Hosts, o.hosts, []string{"localhost"})
+	return net.JoinHostPort(names[0], port)
+}
+
 func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
@@ -247,6 +261,7 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	}
 	cfg := server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()}
 	announce := func(http, mqtt string) {
+		http, mqtt = o.visitable(http), o.visitable(mqtt)
 		secure := ""
 		if o.tls.Enabled() {
 			secure = "s"
