@@ -261,28 +261,46 @@ func TestHostileScriptsFindNothing(t *testing.T) {
 
 // TestHostileSourcesCompileOrAreRefused has files of a size that is allowed, as deep as they can be.
 func TestHostileSourcesCompileOrAreRefused(t *testing.T) {
-	const n = 20_000 // some take time that grows with the square
+	const n = 32_000
+	deep := "more than 500 levels"
+	different := func(format string, most int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < most; i++ {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
 	sys := actortest.NewSystem(t)
 	refused := map[string]string{
 		"too large": "a file must have at most 262144 bytes", "bytecode": "Invalid token", "locals": "too many local variables",
-		"concat": "too many local variables",
+		"tables": deep, "not": deep, "minus": deep, "concat": deep, "power": deep, "plus": deep, "and": deep, "functions": deep, "blocks": deep,
+		"indices": deep, "calls": deep, "ifs": deep,
+		"numbers": "a.lua:1: a function has", "names": "a.lua:1: a function has", "names of a function": "a.lua:2: a function has",
+		"functions with names": "different names, numbers and strings in",
 	}
 	for name, source := range map[string]string{
-		"parentheses": "return " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n),
-		"tables":      "return " + strings.Repeat("{", n) + strings.Repeat("}", n),
-		"not":         "return " + strings.Repeat("not ", n) + "1",
-		"minus":       "return " + strings.Repeat("- ", n) + "1",
-		"concat":      "return 1" + strings.Repeat(" ..1", n/2),
-		"power":       "return 1" + strings.Repeat("^1", n),
-		"plus":        "return 1" + strings.Repeat("+1", n),
-		"and":         "return 1" + strings.Repeat(" and 1", n/2),
-		"functions":   strings.Repeat("f(function() ", n/6) + strings.Repeat(" end)", n/6),
-		"blocks":      strings.Repeat("do ", n/2) + strings.Repeat("end ", n/2),
-		"indices":     "return a" + strings.Repeat(".b", n),
-		"calls":       "return a" + strings.Repeat("()", n),
-		"locals":      strings.Repeat("local a ", n),
-		"too large":   strings.Repeat(" ", 257<<10),
-		"bytecode":    "\x1bLua\x51\x00\x01\x04",
+		"parentheses":          "return " + strings.Repeat("(", n) + "1" + strings.Repeat(")", n),
+		"tables":               "return " + strings.Repeat("{", n) + strings.Repeat("}", n),
+		"not":                  "return " + strings.Repeat("not ", n) + "1",
+		"minus":                "return " + strings.Repeat("- ", n) + "1",
+		"concat":               "return 1" + strings.Repeat(" ..1", n/2),
+		"power":                "return 1" + strings.Repeat("^1", n),
+		"plus":                 "return 1" + strings.Repeat("+1", n),
+		"and":                  "return 1" + strings.Repeat(" and 1", n/2),
+		"functions":            strings.Repeat("f(function() ", n/6) + strings.Repeat(" end)", n/6),
+		"blocks":               strings.Repeat("do ", n/2) + strings.Repeat("end ", n/2),
+		"indices":              "return a" + strings.Repeat(".b", n),
+		"calls":                "return a" + strings.Repeat("()", n),
+		"locals":               strings.Repeat("local a ", n),
+		"ifs":                  "if a then " + strings.Repeat("elseif b then ", n/2) + "end",
+		"numbers":              "return {" + different("%d,", 250<<10) + "}",
+		"names":                different("a%x=1 ", 250<<10),
+		"names of a function":  "\nfunction f() " + different("a%x=1 ", 100<<10) + "end",
+		"functions with names": strings.Repeat("f=function() "+different("a%x=1 ", 50<<10)+"end ", 5),
+		"many constants":       "return {" + different("%d,", 40<<10) + "}",
+		"many levels":          strings.Repeat(strings.Repeat("do ", 450)+strings.Repeat("end ", 450), 80),
+		"too large":            strings.Repeat(" ", 257<<10),
+		"bytecode":             "\x1bLua\x51\x00\x01\x04",
 	} {
 		t.Run(name, func(t *testing.T) {
 			rt, err := lua.Open(sys, lua.Config{Steps: 1_000_000, Path: fstest.MapFS{"a.lua": {Data: []byte(source)}}})

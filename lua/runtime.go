@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	glua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
@@ -206,22 +202,4 @@ func readSource(path fs.FS, file string) (string, error) {
 		return "", fmt.Errorf("script %q: a file must have at most %d bytes", file, maxSource)
 	}
 	return string(source), nil
-}
-
-// compileSource compiles the text of a file, or what takes its place.
-func compileSource(file, source string) (chunk *glua.FunctionProto, err error) {
-	defer func() { // the compiler panics where it gives up
-		if p := recover(); p != nil {
-			chunk, err = nil, &Error{Text: fmt.Sprintf("%s: %v", file, p)}
-		}
-	}()
-	tree, err := parse.Parse(strings.NewReader(source), file)
-	if err != nil {
-		return nil, &Error{Text: strings.TrimSpace(err.Error())}
-	}
-	chunk, err = glua.Compile(tree, file)
-	if err != nil {
-		return nil, &Error{Text: strings.TrimSpace(err.Error())}
-	}
-	return chunk, nil
 }
