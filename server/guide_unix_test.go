@@ -21,7 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgtest"
 )
 
-// guideFile is a guide that is one session with the program, from above to below. Its
+// guideFiles are guides that are one session with the program, from above to below, one after the other. Their
 // blocks are told apart by what stands behind the fence:
 //
 //	sh             commands, run as they are; the text block that follows is what they print
@@ -31,9 +31,9 @@ import (
 //	sh NAME, again ends what runs there, as Ctrl-C does; "sh stop NAME" does it alone
 //	sh build       commands that are run in the repository
 //	sh postgres    commands for which there is a PostgreSQL server
-const guideFile = "../docs/guides/entities.md"
+var guideFiles = []string{"../docs/guides/entities.md", "../docs/guides/servers.md"}
 
-var updateGuide = flag.Bool("update-guide", false, "write what the commands of docs/guides/entities.md print into it")
+var updateGuide = flag.Bool("update-guide", false, "write what the commands of the guides print into them")
 
 // guidePrelude makes the commands of a guide use the ports that the test has found
 // free, in the place of the default ones.
@@ -81,6 +81,7 @@ type guideRun struct {
 	dir       string
 	env       []string
 	ports     *strings.Replacer // back to those of the guide
+	further   *strings.Replacer // from those of the guide that are not the default ones
 	terminals map[string]*guideTerminal
 }
 
@@ -91,22 +92,30 @@ type guideTerminal struct {
 	shown int // how much of it the guide has shown
 }
 
-func TestTheGuideToEntitiesIsARun(t *testing.T) {
+func TestTheGuidesAreRuns(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "curl", "mosquitto_pub", "mosquitto_sub"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("NOT TESTED: the guide needs %s", program)
+			t.Skipf("NOT TESTED: the guides need %s", program)
 		}
 	}
-	page, err := os.ReadFile(guideFile)
+	g := newGuideRun(t)
+	for i, least := range []int{40, 15} {
+		g.guide(guideFiles[i], least)
+	}
+}
+
+// guide runs a guide, which has so many blocks at least.
+func (g *guideRun) guide(file string, least int) {
+	t := g.t
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := guideBlocks(string(page))
-	if len(blocks) < 40 {
-		t.Fatalf("the guide has only %d blocks", len(blocks))
+	if len(blocks) < least {
+		t.Fatalf("%s has only %d blocks", file, len(blocks))
 	}
-	g := newGuideRun(t)
 	printed := make(map[int]string)
 	for i := 0; i < len(blocks); i++ {
 		b, want := &blocks[i], ""
@@ -116,7 +125,7 @@ func TestTheGuideToEntitiesIsARun(t *testing.T) {
 		}
 		got, wrong := g.block(b, want)
 		if wrong != "" {
-			t.Fatalf("%s:%d: %s\n%s", guideFile, b.line, wrong, b.text)
+			t.Fatalf("%s:%d: %s\n%s", file, b.line, wrong, b.text)
 		}
 		switch {
 		case b.words[0] == "text":
@@ -126,8 +135,11 @@ func TestTheGuideToEntitiesIsARun(t *testing.T) {
 			printed[i] = got
 		}
 		if !*updateGuide && guidePlain(got) != guidePlain(want) {
-			t.Fatalf("%s:%d: the commands print\n%s\nand the guide says\n%s", guideFile, b.line, guidePlain(got), guidePlain(want))
+			t.Fatalf("%s:%d: the commands print\n%s\nand the guide says\n%s", file, b.line, guidePlain(got), guidePlain(want))
 		}
+	}
+	for _, terminal := range g.terminals { // the next guide has others
+		g.interrupt(terminal)
 	}
 	if *updateGuide {
 		text := string(page)
@@ -136,7 +148,7 @@ func TestTheGuideToEntitiesIsARun(t *testing.T) {
 				text = text[:b.begin] + p + text[b.end:]
 			}
 		}
-		if err := os.WriteFile(guideFile, []byte(text), 0o644); err != nil { //nolint:gosec // it is a page of the repository
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // it is a page of the repository
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +160,12 @@ func newGuideRun(t *testing.T) *guideRun {
 	http, mqtt := freePort(t), freePort(t)
 	bin := t.TempDir()
 	g.env = append(os.Environ(), "GUIDE_HTTP="+http, "GUIDE_MQTT="+mqtt, "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C")
-	g.ports = strings.NewReplacer(":"+http, ":8080", ":"+mqtt, ":1883")
+	back, forth := []string{":" + http, ":8080", ":" + mqtt, ":1883"}, []string(nil)
+	for _, port := range []string{"7401", "7402", "7403", "8081", "8082", "1884", "1885"} {
+		free := freePort(t)
+		back, forth = append(back, ":"+free, ":"+port), append(forth, port, free)
+	}
+	g.ports, g.further = strings.NewReplacer(back...), strings.NewReplacer(forth...)
 	t.Cleanup(func() {
 		for name, terminal := range g.terminals {
 			g.interrupt(terminal)
@@ -192,12 +209,24 @@ func (g *guideRun) block(b *guideBlock, want string) (got, wrong string) {
 		return "", ""
 	case b.words[0] == "text":
 		terminal := g.terminals[b.words[1]]
-		got, wrong = g.until(b.text, func() (string, string) { return g.ports.Replace(terminal.out.String())[terminal.shown:], "" })
+		got, wrong = g.until(b.text, func() (string, string) {
+			said := g.ports.Replace(terminal.out.String())[terminal.shown:]
+			if *updateGuide {
+				return said, ""
+			}
+			return firstLines(said, strings.Count(b.text, "\n")), "" // it may have said more by now
+		})
 		terminal.shown += len(got)
 		return got, wrong
 	default:
 		return "", g.start(b.words[1], b.text)
 	}
+}
+
+// firstLines returns the first n lines of a text.
+func firstLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[:min(n, len(lines))], "")
 }
 
 // postgres gives the commands from now on a server, by the variables of libpq.
@@ -222,7 +251,7 @@ func (g *guideRun) path() string {
 }
 
 func (g *guideRun) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", guidePrelude+script)
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", guidePrelude+g.further.Replace(script))
 	cmd.Dir, cmd.Env = g.dir, g.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -305,6 +334,8 @@ var guideChanges = []struct{ is, becomes string }{
 	{`time=\S+`, "time=<now>"},
 	{`(?m)^Date: .*$`, "Date: <now>"},
 	{`(?m)^Greenroom .*$`, "Greenroom <version>"},
+	{`(?m)(127\.0\.0\.1:740\d +)\S+$`, "$1<version>"},
+	{`(\S)   +`, "$1  "},                              // of a table, whose columns are as wide as the ports of a run
 	{`"presence":\{[^}]*\}`, `"presence":<presence>`}, // who is online is a matter of a moment
 	{`"etag":"[^"]*"`, `"etag":"<etag>"`},
 	{`\\"[0-9a-z]+-\d+\\"`, "<etag>"},

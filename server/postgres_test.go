@@ -27,7 +27,7 @@ var notOnPostgres = map[string]string{
 	"TestNodesThatCannotBe":                  "likewise",
 	"TestAClientIsTheSameOnTheOtherNode":     "has no store",
 	"TestPasswordOfTheStoreIsShownNowhere":   "likewise",
-	"TestTheGuideToEntitiesIsARun":           "starts its own servers, one with PostgreSQL",
+	"TestTheGuidesAreRuns":                   "starts its own servers, some with PostgreSQL",
 	"TestOneDirectoryHasOneServer":           "is about the directory of a SQLite store",
 	"TestBackupOfARunningServerIsRestored":   "copies a SQLite store",
 	"TestBackupSaysWhatPostgreSQLDoes":       "has stores of its own",

@@ -70,9 +70,8 @@ type clusterOptions struct {
 
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:    "cluster",
-		Hidden: true, // as --join of serve
-		Short:  "Show the nodes of a cluster, and prepare one for its end.",
+		Use:   "cluster",
+		Short: "Show the nodes of a cluster, and prepare one for its end.",
 		Long: `Show and change the nodes of a cluster, which greenroom serve --join makes. They are
 found in the database of their store.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

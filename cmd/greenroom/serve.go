@@ -143,11 +143,17 @@ the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Eve
 machine can see a password on the command line; put it into the environment
 variable PGPASSWORD or into the file named by PGPASSFILE instead.
 
+--join makes the server a node of a cluster: servers with the same --store in
+PostgreSQL, of which one owns the store, and the others pass on to it what clients
+send. If that one ends, another one takes over. The nodes find each other in the
+database; see greenroom cluster.
+
 On SIGTERM or Ctrl-C the server writes out what it has accepted and stops; a
 second signal stops it at once.`,
 		Example: `  greenroom serve --demo
   greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090
-  greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'`,
+  greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'
+  greenroom serve --store postgres:///plant --join 10.0.0.1:7401 --node n1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := configure(cmd); err != nil {
 				return err
@@ -214,9 +220,6 @@ second signal stops it at once.`,
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
 	cmd.Flags().StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
 	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
-	for _, name := range []string{"join", "node"} {
-		_ = cmd.Flags().MarkHidden(name) // the flag exists; a cluster is not tested well enough
-	}
 	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
