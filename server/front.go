@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/postgres"
+	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/keyed"
 )
 
@@ -68,7 +69,7 @@ type Front struct {
 	httpLn, mqttLn, linkLn net.Listener
 	http, link             *http.Server
 	linkHTTP               *handed      // connections of the link that speak HTTP
-	kept                   atomic.Int64 // bytes of bodies that are kept to be sent again
+	kept                   *intake.Room // for bodies of requests that are kept to be sent again
 
 	running context.Context //nolint:containedctx // its own life
 	stop    context.CancelFunc
@@ -140,7 +141,7 @@ var ErrNodes = errors.New("nodes of a cluster")
 // ErrNotLoopback, ErrTLS or ErrProxy. Call Run, or Close if Run is not called.
 func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err error) {
 	cfg.setDefaults()
-	f := &Front{cfg: cfg, node: node, log: cfg.Logger, changed: make(chan struct{})}
+	f := &Front{cfg: cfg, node: node, log: cfg.Logger, changed: make(chan struct{}), kept: intake.New(maxBodies)}
 	f.conns, f.mqtts, f.guests = newHTTPConns(MaxHTTPConnections), newHTTPConns(MaxForwarded), newHTTPConns(maxGuests)
 	f.running, f.stop = context.WithCancel(context.Background())
 	defer func() {

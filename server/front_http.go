@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"time"
 
+	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/keyed"
 	"github.com/greenroom-go/greenroom/server/access"
 )
@@ -162,8 +163,8 @@ func (a *answerer) finish(ctx context.Context) {
 
 // forward passes a request on to the owner.
 func (f *Front) forward(w http.ResponseWriter, r *http.Request) {
-	if n := r.ContentLength; n > 0 && n <= maxReplayed && f.keep(n) {
-		defer f.kept.Add(-n)
+	if stay, ok := f.keep(r); ok {
+		defer stay.Leave()
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			writeProblem(w, r, problemf(http.StatusBadRequest, "the body has ended early: %v", err))
@@ -206,13 +207,20 @@ func (f *Front) forward(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// keep reports whether there is room for the body of a request that is kept. The caller gives it back.
-func (f *Front) keep(n int64) bool {
-	if f.kept.Add(n) <= maxBodies {
-		return true
+// keep reports whether the body of a request is to be kept, and there is room for it: an address may have as much as it
+// leaves for others. The caller gives it back.
+func (f *Front) keep(r *http.Request) (stay *intake.Stay, ok bool) {
+	if r.ContentLength <= 0 || r.ContentLength > maxReplayed {
+		return nil, false
 	}
-	f.kept.Add(-n)
-	return false
+	stay = f.kept.Enter(access.AddressKey(addressOf(r)), r.ContentLength)
+	select {
+	case <-stay.Granted():
+		return stay, true
+	default:
+		stay.Leave()
+		return nil, false
+	}
 }
 
 // forwardedBody is the body of a request that is passed on as it comes. How long it may take in all is for
@@ -434,6 +442,10 @@ func (f *Front) health(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	if a.local != nil {
+		if !a.local.isOwnName(hostOf(r)) {
+			writeProblem(w, r, errOtherHost(r))
+			return
+		}
 		if reason := a.local.runtime.Stats().StoreError; reason != "" {
 			writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q: the store does not commit, readings wait: %s", f.node.Name, reason))
 			return
@@ -442,13 +454,16 @@ func (f *Front) health(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.Clone(ctx)
-	r.Method, r.Host, r.Body, r.ContentLength = http.MethodGet, "localhost", http.NoBody, 0
+	r.Method, r.Body, r.ContentLength = http.MethodGet, http.NoBody, 0
 	r.Header = http.Header{clientHeader: {clientOf(r).header()}}
 	r.URL.Scheme, r.URL.Host = "http", "owner"
 	resp, _, err := a.tripOnce(r)
 	switch {
 	case err != nil:
 		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q passes on to %q, which does not answer: %v", f.node.Name, a.node, err))
+	case resp.StatusCode == http.StatusForbidden:
+		_ = resp.Body.Close()
+		writeProblem(w, r, errOtherHost(r))
 	case resp.StatusCode != http.StatusOK:
 		_ = resp.Body.Close()
 		writeProblem(w, r, problemf(http.StatusServiceUnavailable, "node %q passes on to %q, which answers %s", f.node.Name, a.node, resp.Status))

@@ -55,7 +55,7 @@ func newFrontMetrics(f *Front) *frontMetrics {
 	m.all = []prometheus.Collector{
 		passed, m.waited, m.refused,
 		connections("http", f.conns.count), connections("mqtt", f.mqtts.count), connections("nodes", f.linkHTTP.count), connections("strangers", f.guests.count),
-		gauge("greenroom_node_kept_bytes", "Bodies of requests that are kept to be sent again.", nil, func() float64 { return float64(f.kept.Load()) }),
+		gauge("greenroom_node_kept_bytes", "Bodies of requests that are kept to be sent again.", nil, func() float64 { return float64(f.kept.Used()) }),
 		gauge("greenroom_node_owns", "1 if this node owns the store.", nil, func() float64 {
 			if node, _ := f.Owner(); node == f.node.Name {
 				return 1

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -405,7 +406,14 @@ func TestABodyThatIsNotKeptIsRefused(t *testing.T) {
 		w.Header().Set(refuseHeader, "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	f.kept.Store(maxBodies)                                                                              // there is no room for others
+	others := f.kept.Enter(access.AddressKey(netip.MustParseAddr("127.0.0.1")), maxBodies/2) // there is no room for more of this address
+	defer others.Leave()
+	if stay, ok := f.keep(&http.Request{RemoteAddr: "192.0.2.1:1", ContentLength: maxReplayed}); !ok {
+		t.Error("an address keeps another one out")
+	} else {
+		stay.Leave()
+	}
+	full := f.kept.Used()
 	for _, body := range []io.Reader{strings.NewReader("{}"), io.MultiReader(strings.NewReader("{}"))} { // with a length, and without
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/entities/room/telemetry", body)
 		if err != nil {
@@ -420,8 +428,8 @@ func TestABodyThatIsNotKeptIsRefused(t *testing.T) {
 			t.Errorf("the answer is %s", resp.Status)
 		}
 	}
-	if n := f.kept.Load(); n != maxBodies {
-		t.Errorf("%d bytes are kept, not %d", n, maxBodies)
+	if n := f.kept.Used(); n != full {
+		t.Errorf("%d bytes are kept, not %d", n, full)
 	}
 }
 

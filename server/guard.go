@@ -21,14 +21,24 @@ func guard(next http.Handler, isOwn func(host string) bool) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		name, _, err := net.SplitHostPort(r.Host)
-		if err != nil { // there is no port
-			name = r.Host
-		}
-		if !isOwn(name) {
-			writeProblem(w, r, problemf(http.StatusForbidden, "the host %q is none of the names of this server; address it by its certificate's, on this machine as localhost or 127.0.0.1, or start it with --hosts", shorten(r.Host, 256)))
+		if !isOwn(hostOf(r)) {
+			writeProblem(w, r, errOtherHost(r))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// hostOf returns the host that a request addresses, without the port.
+func hostOf(r *http.Request) string {
+	name, _, err := net.SplitHostPort(r.Host)
+	if err != nil { // there is no port
+		return r.Host
+	}
+	return name
+}
+
+// errOtherHost says that a request addresses another server.
+func errOtherHost(r *http.Request) *problem {
+	return problemf(http.StatusForbidden, "the host %q is none of the names of this server; address it by its certificate's, on this machine as localhost or 127.0.0.1, or start it with --hosts", shorten(r.Host, 256))
 }
