@@ -100,7 +100,7 @@ var mayAsk = map[string]string{
 
 	"getShadow": "nnyyyyyy", "listShadows": "nnyyyyyy", "updateShadow": "nnynnyyy", "deleteShadow": "nnynnyyy",
 
-	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceCommand": "nnynnnnn",
+	"postDeviceTelemetry": "nyynnnyy", "postDeviceAttributes": "nyynnnyy", "getDeviceAttributes": "nyynnnyy", "getDeviceUpdate": "nyynnnyy", "getDeviceCommand": "nnynnnnn",
 	"postDeviceMessage": "nnynnyyy", "getDeviceMessage": "nnynnnnn", "completeDeviceMessage": "nnynnyyy", "abandonDeviceMessage": "nnynnyyy",
 	"postDeviceAnswer": "nyynnnyy", "postServerCall": "nyynnnyy",
 
@@ -153,7 +153,7 @@ func TestEachOperationLetsInWhoMayAsk(t *testing.T) {
 			path := fill.Replace(pattern)
 			ownPath := func(token string) string { return strings.Replace(path, "{token}", cmp.Or(token, "none"), 1) }
 			switch o.OperationID {
-			case "getDeviceCommand":
+			case "getDeviceCommand", "getDeviceUpdate":
 				path += "?timeout=1"
 			case "export":
 				path += "?what=entities"

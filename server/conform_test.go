@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -242,6 +243,20 @@ func (c *conformance) deadLetter() uint64 {
 	}
 }
 
+// keepEditing edits what an entity should be again and again, until end is called.
+func (c *conformance) keepEditing(id string) (end func()) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; pause.For(ctx, 5*time.Millisecond) == nil; i++ {
+			if _, err := c.runtime.Edit(c.t.Context(), id, entity.Edits{Patches: []entity.Patch{{Section: entity.Desired, Body: fmt.Appendf(nil, `{"n":%d}`, i)}}}); err != nil {
+				c.t.Error(err)
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
 // ask sends one request to an operation and checks the answer.
 func (c *conformance) ask(o *operation, round int) {
 	at := "/paths/" + escape(o.pattern) + "/" + strings.ToLower(o.method)
@@ -265,6 +280,9 @@ func (c *conformance) ask(o *operation, round int) {
 		if _, err := c.runtime.Command(c.t.Context(), "root", entity.NewCommand{Name: "reboot"}); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	if o.id == "getDeviceUpdate" && round == 1 {
+		defer c.keepEditing("root")()
 	}
 	if o.id == "rollBackScript" && round == 0 {
 		list, err := c.scripts.Versions(c.t.Context(), "dry-run")
@@ -393,8 +411,10 @@ func (c *conformance) parameters(o *operation, op object, round int) (path strin
 			value = c.command
 		case name == "token":
 			value = c.token
-		case name == "timeout" && o.id == "getDeviceCommand":
+		case name == "timeout" && (o.id == "getDeviceCommand" || round == 1):
 			value = "1000"
+		case name == "timeout":
+			value = "1"
 		case name == "wait":
 			value = "10ms"
 		case round == 0 && o.method == http.MethodPut && name == "If-Match":

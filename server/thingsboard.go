@@ -30,6 +30,7 @@ func (a *thingsboardAPI) operations() []operation {
 		op("POST", "/api/v1/{token}/attributes", "postDeviceAttributes", "As a device made for ThingsBoard, report client attributes.", a.report, needs(reportsSelf),
 			accepts(maxBodyBytes, content{mediaJSON, documentJSON{}}), answers(200), fails(422), counted),
 		op("GET", "/api/v1/{token}/attributes", "getDeviceAttributes", "As a device made for ThingsBoard, read client and shared attributes.", a.attributes, needs(reportsSelf)),
+		op("GET", "/api/v1/{token}/attributes/updates", "getDeviceUpdate", "As a device made for ThingsBoard, wait for a change of its shared attributes.", a.update, needs(reportsSelf), awaits, fails(408)),
 		op("GET", "/api/v1/{token}/rpc", "getDeviceCommand", "As a device made for ThingsBoard, wait for a command.", a.next, needs(receivesSelf), awaits, fails(408)),
 		op("POST", "/api/v1/{token}/rpc/{number}", "postDeviceAnswer", "As a device made for ThingsBoard, answer a command.", a.answer, needs(reportsSelf),
 			accepts(entity.MaxPayloadBytes, content{mediaJSON, documentJSON{}}), answers(200), fails(422), counted),
@@ -95,10 +96,31 @@ func (a *thingsboardAPI) attributes(ctx context.Context, in *deviceAttributesReq
 	return encoded[deviceAttributesJSON](doc), nil
 }
 
-type deviceCommandRequest struct {
+// deviceWait is a request that waits for something.
+type deviceWait struct {
 	tokenPath
 	// How long to wait, in milliseconds.
 	Timeout int `query:"timeout" minimum:"0" maximum:"25000" default:"10000"`
+}
+
+func (in *deviceWait) time() time.Duration { return time.Duration(in.Timeout) * time.Millisecond }
+
+// update waits for a change of the device's shared attributes. The answer has those that were set,
+// and the names of those that were removed as deleted.
+func (a *thingsboardAPI) update(ctx context.Context, in *deviceWait) (*answer[documentJSON], error) {
+	waiting, cancel := a.commands.waits(ctx, in.time())
+	defer cancel()
+	doc, err := thingsboard.NextUpdate(waiting, a.runtime, in.id(ctx))
+	if err := callerOf(ctx).still(); err != nil {
+		return nil, err
+	}
+	if err == nil && doc == nil {
+		err = problemf(http.StatusRequestTimeout, "no shared attribute has changed within %d ms", in.Timeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return encoded[documentJSON](doc), nil
 }
 
 // deviceCommandJSON is a command as ThingsBoard has it.
@@ -108,8 +130,8 @@ type deviceCommandJSON struct {
 	Params value.Value `json:"params"`
 }
 
-func (a *thingsboardAPI) next(ctx context.Context, in *deviceCommandRequest) (*answer[deviceCommandJSON], error) {
-	c, err := a.commands.take(ctx, in.id(ctx), time.Duration(in.Timeout)*time.Millisecond)
+func (a *thingsboardAPI) next(ctx context.Context, in *deviceWait) (*answer[deviceCommandJSON], error) {
+	c, err := a.commands.take(ctx, in.id(ctx), in.time())
 	if err != nil {
 		return nil, err
 	}

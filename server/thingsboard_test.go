@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -413,5 +414,31 @@ func TestThingsBoardDeviceOverHTTP(t *testing.T) {
 	same(t, "the result", s.becomes(&command, entity.CommandDone).Result, `{"ok":true}`)
 	if text := do("POST", token+"/rpc", `{"method":"getTime","params":{}}`, 200); !strings.HasPrefix(text, `{"time":`) {
 		t.Errorf("the time: %s", text)
+	}
+}
+
+func TestThingsBoardDeviceWaitsForItsAttributesOverHTTP(t *testing.T) {
+	t.Parallel()
+	s, tokens := startGuarded(t)
+	path := "/api/v1/" + tokens["room-1"] + "/attributes/updates"
+	others := s.runtime.Stats().Subscriptions
+	if resp, text := s.as("").do("GET", path+"?timeout=1", ""); resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("nothing has changed: %s %s", resp.Status, text)
+	}
+	for _, edit := range []struct{ section, patch, want string }{
+		{"desired", `{"period":5,"cfg":{"a":1}}`, `{"cfg":{"a":1},"period":5}`},
+		{"desired", `{"period":null,"cfg":{"a":2}}`, `{"deleted":["period"],"cfg":{"a":2}}`},
+	} {
+		got := make(chan string, 1)
+		go func() {
+			_, text := s.as("").do("GET", path+"?timeout=20000", "")
+			got <- strings.TrimSpace(text)
+		}()
+		eventually(t, "the request to wait", func() bool { return s.runtime.Stats().Subscriptions > others })
+		s.send(200, "PATCH", "/v1/entities/room-2/attributes/desired", mediaMergePatch, edit.patch) // another device's
+		s.send(200, "PATCH", "/v1/entities/room-1/attributes/reported", mediaMergePatch, edit.patch)
+		s.send(200, "PATCH", "/v1/entities/room-1/attributes/"+edit.section, mediaMergePatch, edit.patch)
+		same(t, "the update", receive(t, got, "the update"), edit.want)
+		eventually(t, "the wait to end", func() bool { return s.runtime.Stats().Subscriptions == others })
 	}
 }

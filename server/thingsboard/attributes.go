@@ -134,25 +134,10 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 	if len(clients) == 0 {
 		return
 	}
-	names := map[string]bool{}
-	for i := range change.Edit.Attributes {
-		if a := &change.Edit.Attributes[i]; a.Section == entity.Desired {
-			name, _ := a.Member()
-			names[name] = true
-		}
+	doc, err := sharedUpdate(ctx, l.host.Runtime, change)
+	if doc == nil || err != nil {
+		return // after an error, the server is shutting down
 	}
-	if len(names) == 0 {
-		return
-	}
-	var have []entity.Attribute
-	err := l.host.Runtime.View(ctx, change.Entity, func(v entity.View) error {
-		have = chosen(v, entity.Desired, names, false)
-		return nil
-	})
-	if notFoundIsNothing(err) != nil {
-		return // the server is shutting down
-	}
-	doc := updateDocument(names, have)
 	for _, c := range clients {
 		if c.May(access.Read, change.Entity) != nil {
 			continue
@@ -162,6 +147,60 @@ func (l *Layout) Edited(ctx context.Context, change *entity.Change) {
 		}
 		wrapped := append(value.AppendQuoted([]byte(`{"device":`), change.Entity), `,"data":`...)
 		_ = c.Send("v1/gateway/attributes", append(append(wrapped, doc...), '}'), nil)
+	}
+}
+
+// viewer is the part of the runtime that sharedUpdate needs.
+type viewer interface {
+	View(ctx context.Context, id string, view func(entity.View) error) error
+}
+
+// sharedUpdate returns what a device is told of an edit: its shared attributes that have changed, nil
+// for none.
+func sharedUpdate(ctx context.Context, rt viewer, change *entity.Change) ([]byte, error) {
+	names := map[string]bool{}
+	for i := range change.Edit.Attributes {
+		if a := &change.Edit.Attributes[i]; a.Section == entity.Desired {
+			name, _ := a.Member()
+			names[name] = true
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var have []entity.Attribute
+	err := rt.View(ctx, change.Entity, func(v entity.View) error {
+		have = chosen(v, entity.Desired, names, false)
+		return nil
+	})
+	if err := notFoundIsNothing(err); err != nil {
+		return nil, err
+	}
+	return updateDocument(names, have), nil
+}
+
+// NextUpdate waits for the next change of a device's shared attributes, and returns it as devices
+// get it over MQTT. It returns nil if ctx ends before. Changes before the call are not seen: as in
+// ThingsBoard, a device reads its attributes when it begins to wait.
+func NextUpdate(ctx context.Context, rt *entity.Runtime, id string) ([]byte, error) {
+	changes, err := rt.Follow(ctx, entity.ChangesQuery{Entities: []string{id}, EditsOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer changes.Close()
+	for {
+		change, err := changes.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil //nolint:nilnil // documented
+		case errors.Is(err, entity.ErrClosed):
+			return nil, err
+		case err != nil || change.Edit == nil: // after other errors, Next goes on
+			continue
+		}
+		if doc, err := sharedUpdate(ctx, rt, &change); doc != nil || err != nil {
+			return doc, err
+		}
 	}
 }
 
