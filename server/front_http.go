@@ -106,8 +106,7 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		f.metrics.http.noOwner.Inc()
 		writeProblem(w, r, problemOf(err))
 	case a.local != nil && a.serve(w, r):
-	case a.local == nil && r.URL.Path == metricsPath && f.mayRead(a, r):
-		f.metrics.handler.ServeHTTP(w, r)
+	case a.local == nil && r.URL.Path == metricsPath && safe(r.Method) && f.showMetrics(a, w, r):
 	default:
 		f.forward(w, r)
 	}

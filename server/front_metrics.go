@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"time"
@@ -88,15 +90,13 @@ func (m *frontMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// mayRead reports whether the owner would answer a request that reads.
-func (f *Front) mayRead(a *answerer, r *http.Request) bool {
-	if !safe(r.Method) {
-		return false
-	}
+// showMetrics answers with the metrics of this node, if the owner would answer with its own, and otherwise as the owner
+// does. It reports false if that does not answer.
+func (f *Front) showMetrics(a *answerer, w http.ResponseWriter, r *http.Request) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	asked := r.Clone(ctx)
-	asked.Method, asked.Body, asked.ContentLength = http.MethodHead, http.NoBody, 0
+	asked.Method, asked.Body, asked.ContentLength = http.MethodGet, http.NoBody, 0
 	asked.URL.Scheme, asked.URL.Host = "http", "owner"
 	asked.Header = http.Header{clientHeader: {clientOf(r).header()}}
 	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For"} {
@@ -108,7 +108,18 @@ func (f *Front) mayRead(a *answerer, r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	_ = resp.Body.Close()
+	defer resp.Body.Close()
+	if resp.Header.Get(refuseHeader) != "" {
+		return false
+	}
 	recognizedBy(r, resp)
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode == http.StatusOK {
+		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+		f.metrics.handler.ServeHTTP(w, r)
+		return true
+	}
+	maps.Copy(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body) // the client may have left
+	return true
 }

@@ -157,7 +157,7 @@ func TestANodeThatPassesOnHasMetricsOfItsOwn(t *testing.T) {
 	has(passed, true, `greenroom_node_forwarded_total{protocol="http",result="passed"} 1`, "greenroom_node_owns 0", "greenroom_node_owner_epoch 7", "greenroom_node_kept_bytes 0",
 		`greenroom_node_connections{of="http"}`, "greenroom_node_owner_wait_seconds_count 2", "greenroom_build_info", "go_goroutines", "process_cpu_seconds_total")
 	has(passed, false, "greenroom_http_requests_total")
-	has(scrape(a), true, "greenroom_node_owns 1", "greenroom_node_links_refused_total 0", "greenroom_http_requests_total", `greenroom_node_connections{of="nodes"} 1`)
+	has(scrape(a), true, "greenroom_node_owns 1", "greenroom_node_links_refused_total 0", "greenroom_http_requests_total", `greenroom_node_connections{of="nodes"}`)
 
 	few := a.principal(token, `{"name":"few","grants":[{"role":"viewer","filter":"id = \"room\""}]}`)
 	for _, header := range []string{"", "Bearer " + few} {
@@ -165,6 +165,13 @@ func TestANodeThatPassesOnHasMetricsOfItsOwn(t *testing.T) {
 		if status != http.StatusUnauthorized && status != http.StatusForbidden || strings.Contains(text, "greenroom_node") {
 			t.Errorf("with %q: %d %s", header, status, text)
 		}
+	}
+	failed := a.now.local.book.Stats().Failed
+	if status, text := b.do("GET", metricsPath, "", "Authorization", "Bearer wrong"); status != http.StatusUnauthorized || !strings.Contains(text, `"status":401`) {
+		t.Errorf("with a wrong token: %d %s", status, text)
+	}
+	if n := a.now.local.book.Stats().Failed - failed; n != 1 {
+		t.Errorf("a wrong token counts %d times", n)
 	}
 	a.Abandon()
 	ctx, cancel := context.WithCancel(t.Context())
