@@ -22,7 +22,7 @@ func (s *service) base() map[string]glua.LGFunction {
 		"setmetatable": setMetatable,
 		"rawget":       s.counted("rawget", func(l *glua.LState) int64 { return reading(l.Get(2)) }),
 		"rawequal":     s.counted("rawequal", func(l *glua.LState) int64 { return comparing(l.Get(1), l.Get(2)) }),
-		"tonumber":     s.counted("tonumber", func(l *glua.LState) int64 { return 4 * reading(l.Get(1)) }),
+		"tonumber":     s.counted("tonumber", func(l *glua.LState) int64 { return 4*reading(l.Get(1)) + parsing(l.Get(1)) }),
 		"error":        s.counted("error", func(l *glua.LState) int64 { return reading(l.Get(1)) }),
 	}
 }

@@ -259,6 +259,48 @@ func TestHostileScriptsFindNothing(t *testing.T) {
 	})
 }
 
+// dear are loops whose steps took up to four hundred times as long as those of the loop without a body, since the interpreter does in
+// one instruction what nobody counted.
+var dear = map[string]string{
+	"texts as numbers":         `local s = "2.2250738585072011e-308" while true do local a = s + s end`,
+	"a text as a negative":     `local s = "2.2250738585072011e-308" while true do local a = -s end`,
+	"texts for functions":      `local s = "2.2250738585072011e-308" while true do math.abs(s) end`,
+	"texts for tonumber":       `local s = "2.2250738585072011e-308" while true do tonumber(s) end`,
+	"texts for pcall":          `local s = "2.2250738585072011e-308" while true do pcall(math.abs, s) end`,
+	"rests":                    `local a, b = 1e308, 1e-308 while true do local c = a % b end`,
+	"rests of functions":       `while true do math.fmod(1e308, 1e-308) end`,
+	"metatables of metatables": `local t = {} for i = 1, 90 do t = setmetatable({a = 1}, {__index = t}) end while true do local v = t.b end`,
+	"metatables of globals":    `local t = {} for i = 1, 90 do t = setmetatable({a = 1}, {__index = t}) end setmetatable(_G, {__index = t}) while true do local v = none end`,
+	"metatables of texts":      `local t = {} for i = 1, 90 do t = setmetatable({a = 1}, {__index = t}) end getmetatable("").__index = t local s = "" while true do local v = s.b end`,
+	"metatables, assigned":     `local t = {} for i = 1, 90 do t = setmetatable({a = 1}, {__newindex = t}) end while true do t.b = nil end`,
+	"numbers, concatenated":    `local a = 1 / 3 while true do local s = a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a end`,
+	"the table arg":            `local function f(...) return arg end while true do f(1, 2, 3) end`,
+}
+
+// TestStepsCountWhatTakesLong compares the time of steps with that of others in the same run.
+func TestStepsCountWhatTakesLong(t *testing.T) {
+	sys := actortest.NewSystem(t, actor.WithWarnings(false))
+	took := func(chunk string) time.Duration {
+		least := time.Duration(math.MaxInt64)
+		for range 3 {
+			began := time.Now()
+			if err := judge(t, sys, lua.Config{Services: 2, MemoryLimit: 4 << 20, Steps: 20_000}, chunk); !errors.Is(err, lua.ErrSteps) {
+				t.Fatalf("%s ends with %v", chunk, err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	usual := took(`while true do local t = {} end`)
+	for name, chunk := range dear {
+		if d := took(chunk); d > 5*usual {
+			t.Errorf("%s: the steps take %v, those of empty tables %v", name, d, usual)
+		} else {
+			t.Logf("%s: %.1f times as long", name, float64(d)/float64(usual))
+		}
+	}
+}
+
 // TestHostileSourcesCompileOrAreRefused has files of a size that is allowed, as deep as they can be.
 func TestHostileSourcesCompileOrAreRefused(t *testing.T) {
 	const n = 32_000

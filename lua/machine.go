@@ -64,6 +64,7 @@ func (s *service) openLanguage() {
 	s.closer = s.root.NewFunction(closeAndHandle)
 	s.root.SetFuncs(s.root.G.Global, s.base())
 	s.openPairs()
+	s.openDivision()
 	s.openStrings()
 	s.root.SetGlobal("table", s.table(s.tables()))
 	s.busy = map[*glua.LState]*task{}
@@ -87,6 +88,21 @@ func (s *service) openPairs() {
 		l.Push(glua.LNil)
 		return 3
 	}))
+}
+
+// openDivision has the functions for the rest of a division pay for its bits.
+func (s *service) openDivision() {
+	library := s.root.GetGlobal("math").(*glua.LTable)
+	for _, name := range []string{"fmod", "mod"} {
+		stock, ok := library.RawGetString(name).(*glua.LFunction)
+		if !ok {
+			continue
+		}
+		library.RawSetString(name, s.root.NewFunction(func(l *glua.LState) int {
+			s.meter.spend(l, int(dividing(float64(l.CheckNumber(1)), float64(l.CheckNumber(2)))))
+			return stock.GFunction(l)
+		}))
+	}
 }
 
 // openStrings sets the library of strings, which is also what strings have as methods.

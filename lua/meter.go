@@ -192,6 +192,13 @@ func (c *counter) Done() <-chan struct{} {
 		if m.bytes -= numberSize; m.bytes >= 0 && c.isNumber(frame, inst.b()) && c.isNumber(frame, inst.c()) {
 			return nil
 		}
+	case divides:
+		if steps, ok := c.dividing(frame, inst); ok {
+			m.steps -= steps
+			if m.bytes -= numberSize; m.bytes >= 0 {
+				return nil
+			}
+		}
 	}
 	return c.doneWeighed(frame, inst)
 }

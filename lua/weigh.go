@@ -1,7 +1,9 @@
 package lua
 
 import (
+	"math"
 	"math/bits"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -39,6 +41,7 @@ const (
 	free       = iota // no more than a step
 	boxes             // makes a number
 	calculates        // makes a number of two operands, which may be texts
+	divides           // the same, and takes longer the more bits the result of the division has
 	heavy             // may take more than a step's time, or memory
 )
 
@@ -46,7 +49,8 @@ const (
 var weights = func() (table [64]uint8) {
 	for weight, operations := range [][]int{
 		boxes:      {glua.OP_FORLOOP},
-		calculates: {glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_MOD, glua.OP_POW, glua.OP_LT, glua.OP_LE},
+		calculates: {glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_POW, glua.OP_LT, glua.OP_LE},
+		divides:    {glua.OP_MOD},
 		heavy: {
 			glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
 			glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_CALL, glua.OP_TAILCALL,
@@ -71,9 +75,9 @@ type cost struct {
 func (c *counter) weigh(f *frameLayout, i instruction) cost {
 	switch i.op() {
 	case glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SELF:
-		return cost{steps: reading(c.operand(f, i.c()))}
+		return cost{steps: reading(c.operand(f, i.c())) + c.inheriting(c.local(f, i.b()))}
 	case glua.OP_GETGLOBAL:
-		return cost{steps: reading(f.Fn.Proto.Constants[i.bx()])}
+		return cost{steps: reading(f.Fn.Proto.Constants[i.bx()]) + c.inheriting(f.Fn.Env)}
 	case glua.OP_SETGLOBAL:
 		return c.assigning(f.Fn.Env, f.Fn.Proto.Constants[i.bx()], true)
 	case glua.OP_SETTABLE, glua.OP_SETTABLEKS:
@@ -87,7 +91,7 @@ func (c *counter) weigh(f *frameLayout, i instruction) cost {
 	case glua.OP_LEN:
 		return cost{steps: measuring(c.operand(f, i.b())), bytes: numberSize}
 	case glua.OP_UNM:
-		return cost{steps: reading(c.operand(f, i.b())), bytes: numberSize}
+		return cost{steps: parsing(c.operand(f, i.b())), bytes: numberSize}
 	case glua.OP_SETLIST:
 		n := c.several(f, i.a()+1, i.b())
 		return cost{steps: n / valuesPerStep, bytes: n * wordSize * 2}
@@ -104,7 +108,7 @@ func (c *counter) weigh(f *frameLayout, i instruction) cost {
 		return cost{bytes: numberSize}
 	}
 	// Arithmetic: a text is read as a number.
-	return cost{steps: reading(c.operand(f, i.b())) + reading(c.operand(f, i.c())), bytes: numberSize}
+	return cost{steps: parsing(c.operand(f, i.b())) + parsing(c.operand(f, i.c())), bytes: numberSize}
 }
 
 func (c *counter) local(f *frameLayout, i int) glua.LValue { return c.state.reg.array[f.LocalBase+i] }
@@ -120,6 +124,67 @@ func (c *counter) operand(f *frameLayout, i int) glua.LValue {
 func (c *counter) isNumber(f *frameLayout, i int) bool {
 	_, ok := c.operand(f, i).(glua.LNumber)
 	return ok
+}
+
+// dividing returns the steps for the rest of a division of the operands, and whether both are numbers.
+func (c *counter) dividing(f *frameLayout, i instruction) (int64, bool) {
+	a, ok := c.operand(f, i.b()).(glua.LNumber)
+	if !ok {
+		return 0, false
+	}
+	b, ok := c.operand(f, i.c()).(glua.LNumber)
+	return dividing(float64(a), float64(b)), ok
+}
+
+// dividing returns the steps for the rest of a/b, of which math.Mod finds a bit at a time: there are up to two thousand.
+func dividing(a, b float64) int64 {
+	const exponent, bits = 52, 0x7ff
+	longer := int64(math.Float64bits(a)>>exponent&bits) - int64(math.Float64bits(b)>>exponent&bits)
+	if longer < 64 {
+		return 0
+	}
+	return longer / 2
+}
+
+// stepsPerNumber is what it takes to read a number that has many digits or an exponent. Most of them take no longer than others, but
+// those between two numbers, and near zero, are calculated with decimals.
+const stepsPerNumber = 250
+
+// parsing returns the steps for taking a value as a number.
+func parsing(v glua.LValue) int64 {
+	s, ok := v.(glua.LString)
+	if !ok {
+		return 0
+	}
+	steps := int64(2 + len(s)/bytesPerStep)
+	if len(s) > 18 || strings.ContainsAny(string(s), "eEpP") {
+		steps += stepsPerNumber
+	}
+	return steps
+}
+
+// isNumeral reports whether a text may be a number whose reading takes long.
+func isNumeral(s glua.LString) bool {
+	text := strings.TrimLeft(string(s[:min(len(s), bytesPerStep)]), " \t\n+-.")
+	return text != "" && text[0] <= '9' && text[0] >= '0' && parsing(s) >= stepsPerNumber
+}
+
+// inheriting returns the steps for looking for a key in what a value inherits from beyond the first table: the interpreter goes through
+// up to a hundred.
+func (c *counter) inheriting(v glua.LValue) (levels int64) {
+	t, ok := v.(*glua.LTable)
+	if _, isText := v.(glua.LString); isText {
+		t, ok = c.state.thread().GetMetaField(v, "__index").(*glua.LTable)
+	}
+	for ok && levels < int64(glua.MaxTableGetLoop) {
+		meta, inherits := t.Metatable.(*glua.LTable)
+		if !inherits {
+			break
+		}
+		t, ok = tableOf(meta).strdict["__index"].(*glua.LTable)
+		levels++
+	}
+	return max(levels-1, 0)
 }
 
 // reading returns the steps for hashing or parsing a value.
@@ -156,26 +221,33 @@ func traversing(t *glua.LTable) int64 {
 	return steps
 }
 
+// stepsPerText is what it takes to write a number.
+const stepsPerText = 4
+
 // concatenating returns the cost of a string. What metamethods add is checked by the next instruction.
 func (c *counter) concatenating(f *frameLayout, i instruction) cost {
-	size := int64(0)
+	size, numbers := int64(0), int64(0)
 	for at := i.b(); at <= i.c(); at++ {
 		switch v := c.local(f, at).(type) {
 		case glua.LString:
 			size += int64(len(v))
 		case glua.LNumber:
 			size += 24
+			numbers++
 		}
 	}
 	if size > maxString {
 		return cost{fault: errString}
 	}
-	return cost{steps: size / bytesPerStep, bytes: size + 2*stringHeader}
+	return cost{steps: size/bytesPerStep + stepsPerText*numbers, bytes: size + 2*stringHeader}
 }
 
 // mostTailCalls is how many tail calls of a function an error shows. The interpreter writes a line for each, of which
 // there may be millions.
 const mostTailCalls = 8
+
+// stepsPerArg is what it takes to make the table arg.
+const stepsPerArg = 20
 
 // several returns how many values an instruction moves from the register at on: n, or those up to the top of the stack if n says so.
 func (c *counter) several(f *frameLayout, at, n int) int64 {
@@ -200,6 +272,7 @@ func (c *counter) calling(f *frameLayout, i instruction) cost {
 	case !ok || fn.IsG:
 		w.steps += c.reads(f, i.a()+1, n, fn)
 	case fn.Proto.IsVarArg&glua.VarArgNeedsArg != 0:
+		w.steps += stepsPerArg
 		w.bytes += tableSize + int64(len(c.state.reg.array))*wordSize + mapSize(32)
 	}
 	return w
@@ -210,11 +283,18 @@ func (c *counter) calling(f *frameLayout, i instruction) cost {
 func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps int64) {
 	for k := range n {
 		s, ok := c.local(f, at+k).(glua.LString)
-		if !ok || len(s) < bytesPerStep {
+		if !ok {
 			continue
 		}
-		if _, about := c.texts[fn]; k > 0 || !about {
-			steps += int64(len(s) / bytesPerStep)
+		numeral := isNumeral(s)
+		if len(s) < bytesPerStep && !numeral {
+			continue
+		}
+		if _, about := c.texts[fn]; k == 0 && about {
+			continue
+		}
+		if steps += int64(len(s) / bytesPerStep); numeral {
+			steps += stepsPerNumber
 		}
 	}
 	return steps
@@ -222,11 +302,13 @@ func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps in
 
 // assigning returns the cost of setting a key, which may be a constant of the program.
 func (c *counter) assigning(to, key glua.LValue, constant bool) cost {
-	t := c.receiver(to, key)
+	t, levels := c.receiver(to, key)
 	if t == nil {
-		return cost{}
+		return cost{steps: levels}
 	}
-	return c.growing(t, key, constant)
+	w := c.growing(t, key, constant)
+	w.steps += levels
+	return w
 }
 
 // growing returns the cost of setting a key of this table, and prepares the table for that. It makes the maps and the
@@ -280,21 +362,21 @@ func lengthening(l *tableLayout, key int) cost {
 	return cost{steps: int64(key / 64), bytes: int64(key) * wordSize * 2}
 }
 
-// receiver returns the table in which an assignment sets a key, nil if a function does it, or nobody. It goes the way
-// of the interpreter: not only tables have metatables, texts do too.
-func (c *counter) receiver(to, key glua.LValue) *glua.LTable {
-	for range glua.MaxTableGetLoop {
+// receiver returns the table in which an assignment sets a key, nil if a function does it, or nobody, and the steps for finding it. It
+// goes the way of the interpreter: not only tables have metatables, texts do too.
+func (c *counter) receiver(to, key glua.LValue) (*glua.LTable, int64) {
+	for level := range int64(glua.MaxTableGetLoop) {
 		t, isTable := to.(*glua.LTable)
 		if isTable && (t.Metatable == glua.LNil || t.RawGet(key) != glua.LNil) {
-			return t
+			return t, 2 * level
 		}
 		next := c.state.thread().GetMetaField(to, "__newindex")
 		if next == glua.LNil {
-			return t
+			return t, 2 * level
 		}
 		to = next
 	}
-	return nil
+	return nil, 2 * int64(glua.MaxTableGetLoop)
 }
 
 // keySize is what a key takes in the maps of a table and in its list of keys, at most.
