@@ -126,6 +126,8 @@ func TestInspectSaysWhatAnActorDoes(t *testing.T) {
 				return ctx.Sleep(time.Minute)
 			case 2:
 				<-hold
+			case 3:
+				ctx.After("", time.Hour, 4) // so that it keeps its mailbox
 			}
 			return nil
 		})
@@ -148,6 +150,14 @@ func TestInspectSaysWhatAnActorDoes(t *testing.T) {
 		expect("waiting")
 		k.Advance(time.Hour)
 		expect("idle")
+		other := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { return nil })
+		for range 8 { // on every worker, that of the last turn of a among them
+			ref.Tell(k.Context(), 3)
+			k.Settle()
+			other.Tell(k.Context(), 1)
+			k.Settle()
+			expect("idle")
+		}
 		ref.Tell(k.Context(), 2)
 		k.Settle()
 		expect("running")

@@ -166,10 +166,12 @@ func (c *core) activity(handling bool) string {
 	handling = handling || c.flags.Load()&inUser != 0
 	w := c.worker.Load()
 	switch {
-	case len(c.waitingHandlers()) > 0, handling && c.traits.runsOn() == onPool && w != nil && w.current.Load() != c:
+	case len(c.waitingHandlers()) > 0:
 		return "waiting"
-	case !c.scheduled:
+	case !c.scheduled: // its last message may still be marked, see unmark
 		return stateIdle.String()
+	case handling && c.traits.runsOn() == onPool && w != nil && w.current.Load() != c:
+		return "waiting"
 	case handling:
 		return stateRunning.String()
 	default:
