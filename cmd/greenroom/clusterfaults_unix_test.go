@@ -43,6 +43,7 @@ func TestClusterInTroubleLosesNothing(t *testing.T) {
 	if rounds > len(faults) {
 		server := pgtest.Start(t)
 		store = server.Database(t)
+		more = append(more, fault{"cut the owner off from PostgreSQL", freezeBar, cutOwner})
 		more = append(more, fault{"restart PostgreSQL", freezeBar, func(c *clusterOf, _ *rand.Rand) time.Duration { return restartPostgres(c, server) }})
 		for all := append(slices.Clone(faults), more...); len(faults) < rounds; {
 			faults = append(faults, all[len(faults)%len(all)])
@@ -51,7 +52,7 @@ func TestClusterInTroubleLosesNothing(t *testing.T) {
 	} else {
 		store = pgtest.Database(t)
 	}
-	c := startCluster(t, store, 3)
+	c := startCluster(t, store, 3, rounds > 2)
 	t.Cleanup(c.tell)
 	c.owner()
 	loads := startLoad(t, c)
@@ -108,6 +109,19 @@ func freezeOwner(c *clusterOf, _ *rand.Rand) time.Duration {
 	took := c.answer(began, c.but(n))
 	_ = pause.For(c.t.Context(), frozen-time.Since(began)) // then it wakes anyway
 	n.signal(c.t, syscall.SIGCONT)
+	return took
+}
+
+// cutOwner has the owner get no answer of the database for longer than its lease.
+func cutOwner(c *clusterOf, _ *rand.Rand) time.Duration {
+	n, began := c.owner(), time.Now()
+	way := c.ways[n]
+	way.Silent.Store(true)
+	way.ToServer.Store(0)
+	way.FromServer.Store(0)
+	took := c.answer(began, c.but(n))
+	_ = pause.For(c.t.Context(), frozen-time.Since(began)) // then it is healed anyway
+	way.Heal()
 	return took
 }
 
@@ -178,17 +192,6 @@ func (c *clusterOf) whole() {
 		}
 		if time.Now().After(deadline) {
 			c.t.Fatalf("the cluster does not become whole:\n%s", status)
-		}
-	}
-}
-
-// tell shows what the nodes have logged if the test has failed.
-func (c *clusterOf) tell() {
-	for _, n := range c.nodes {
-		if c.t.Failed() {
-			_ = n.cmd.Process.Kill() // it writes to errors otherwise
-			_ = n.cmd.Wait()
-			c.t.Logf("%s says:\n%s", n.name, n.errors)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (d *directory) haveSecret(ctx context.Context) error {
 		if !errors.Is(err, cluster.ErrNotFound) {
 			return fmt.Errorf("read the secret of the cluster: %w", err)
 		}
-		if _, err := d.engine.Put(ctx, secretKey, made, 0); err != nil && !errors.Is(err, cluster.ErrConflict) {
+		if _, err := d.engine.Put(ctx, secretKey, made, 0); err != nil && !errors.Is(err, cluster.ErrConflict) && !errors.Is(err, cluster.ErrUnsure) {
 			return fmt.Errorf("make the secret of the cluster: %w", err)
 		}
 	}
@@ -162,7 +162,7 @@ func (d *directory) put(ctx context.Context, key string, value any, allows func(
 	if err != nil {
 		return err
 	}
-	for {
+	for delay := 10 * time.Millisecond; ; delay = min(2*delay, 320*time.Millisecond) {
 		at, err := d.engine.Get(ctx, key)
 		if err == nil {
 			if refused := allows(at.Value); refused != nil {
@@ -175,7 +175,7 @@ func (d *directory) put(ctx context.Context, key string, value any, allows func(
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, clusterpg.ErrWentBack) || pause.For(ctx, 10*time.Millisecond) != nil {
+		if errors.Is(err, clusterpg.ErrWentBack) || pause.For(ctx, delay) != nil {
 			return fmt.Errorf("write %s: %w", key, err)
 		}
 	}

@@ -23,7 +23,8 @@ const (
 	ownerGroup = "server"        // of one shard, whose holder owns the store
 
 	leaveWithin  = 15 * time.Second
-	answerWithin = time.Second // for a node to say who it is
+	answerWithin = 3 * time.Second // for a node to say who it is
+	leftWithin   = time.Second     // to say to the others that this one has left
 	rejoinAfter  = time.Second
 )
 
@@ -85,7 +86,7 @@ func (n *node) register(ctx context.Context) error {
 
 // deregister says that this node is here no more.
 func (n *node) deregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
 	left := n.record
 	left.Left = true
