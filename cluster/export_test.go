@@ -8,9 +8,6 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// SetClock gives a member another clock.
-func (cfg *Config) SetClock(clock func() time.Duration) { cfg.rules.clock = clock }
-
 // Record is what the engine has of a member, and Probe what it asks of the others.
 type (
 	Record = record

@@ -49,6 +49,11 @@ type Config struct {
 	// Set it on all members if something else answers for their addresses, such as a proxy, which may
 	// refuse connections for a member that lives.
 	OnlySilence bool
+	// Clock returns how much time has passed since some moment, and measures leases, the own and those of
+	// others. By default it is that of package time, which stands still while the machine is suspended. It
+	// must not differ in speed from those of other members by more than Margin in TTL, jumps included. It is
+	// called by several goroutines at a time, and must not block.
+	Clock func() time.Duration
 
 	rules rules // of a lease; tests plant mistakes
 }
@@ -89,6 +94,9 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, fmt.Errorf("the others cannot reach this one at %q, which is all addresses of its host: Advertise is needed", cfg.Remote.Addr)
 	}
 	r := &cfg.rules
+	if r.clock == nil {
+		r.clock = cfg.Clock
+	}
 	if r.clock == nil {
 		began := time.Now()
 		r.clock = func() time.Duration { return time.Since(began) }

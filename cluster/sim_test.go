@@ -96,13 +96,13 @@ func (s *simWorld) start(name string) *simNode {
 	}
 	began := time.Now()
 	cfg := cluster.Config{Engine: n, TTL: simTTL}
-	cfg.SetClock(func() time.Duration {
+	cfg.Clock = func() time.Duration {
 		gone := time.Since(began) - n.slept
 		if !n.sleeps.IsZero() {
 			gone -= time.Since(n.sleeps)
 		}
 		return gone * time.Duration(speed) / 1000
-	})
+	}
 	if s.config != nil {
 		s.config(&cfg)
 	} else if s.mistake != "" {

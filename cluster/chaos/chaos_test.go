@@ -36,6 +36,9 @@ const (
 
 var nodeNames = []string{"node-a", "node-b", "node-c"}
 
+// speeds are those of the nodes' clocks.
+var speeds = map[string]float64{"node-a": 0.98, "node-b": 1, "node-c": 1.02}
+
 // world is a round.
 type world struct {
 	t        *testing.T
@@ -101,7 +104,7 @@ func (w *world) start(name string) {
 	peers, target, stopPeers := w.lines.listen(w.t, "", name)
 	nc, natsTarget, stopNATS := w.lines.listen(w.t, name, engine)
 	natsTarget <- w.nats
-	c := nodeConfig{Name: name, NATS: "nats://" + nc, Advertise: peers, TTL: w.ttl}
+	c := nodeConfig{Name: name, NATS: "nats://" + nc, Advertise: peers, TTL: w.ttl, Speed: speeds[name]}
 	if w.talks {
 		c.Talks = w.keys[:talkKeys]
 	}
@@ -388,6 +391,15 @@ var faults = []fault{
 		p.signal(syscall.SIGCONT)
 		return fmt.Sprintf("all keys have answered %v after that", w.answer("moment"))
 	}},
+	{"has a clock that jumps", func(w *world, name string) string {
+		s := jumpAhead
+		if w.rand.IntN(2) == 0 {
+			s = jumpBack
+		}
+		w.proc(name).signal(s)
+		_ = pause.For(w.ctx, w.ttl) // one jump in a lease
+		return fmt.Sprintf("by %v, %v: all keys have answered %v after that", jump, s, w.answer("jump"))
+	}},
 	{"is cut off from the engine", func(w *world, name string) string {
 		w.lines.cut(name, engine, true, w.rand.IntN(2) == 0)
 		took := w.answer("cut")
@@ -424,6 +436,18 @@ var faults = []fault{
 	}},
 }
 
+// longest is how long a node is stopped at most, in the long form.
+const longest = time.Minute
+
+var longFaults = append(slices.Clip(faults), fault{"is stopped for long", func(w *world, name string) string {
+	p, began := w.proc(name), time.Now()
+	p.signal(syscall.SIGSTOP)
+	took := w.answer("long")
+	w.some(longest - time.Since(began))
+	p.signal(syscall.SIGCONT)
+	return fmt.Sprintf("for %v: all keys have answered after %v, with a TTL of %v", time.Since(began), took, ttl)
+}})
+
 // TestAClusterInTroubleLosesNothing has each fault happen to nodes under load, and judges what has come of it.
 func TestAClusterInTroubleLosesNothing(t *testing.T) {
 	t.Parallel()
@@ -433,11 +457,15 @@ func TestAClusterInTroubleLosesNothing(t *testing.T) {
 		if rounds > 1 {
 			seed = rand.Uint64()
 		}
-		t.Run(fmt.Sprintf("%d/seed=%#x", round+1, seed), func(t *testing.T) { trouble(t, seed) })
+		faults := faults
+		if rounds > 1 {
+			faults = longFaults
+		}
+		t.Run(fmt.Sprintf("%d/seed=%#x", round+1, seed), func(t *testing.T) { trouble(t, seed, faults) })
 	}
 }
 
-func trouble(t *testing.T, seed uint64) {
+func trouble(t *testing.T, seed uint64, faults []fault) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
 	defer cancel()
 	w := newWorld(t, ctx, seed, ttl, false)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ type nodeConfig struct {
 	Advertise string // where the others reach it
 	TTL       time.Duration
 	Talks     []string // the keys that it tells numbers all the time
+	Speed     float64  // of its clock, 0 for that of the host
 }
 
 // What is sent.
@@ -128,7 +130,7 @@ func join(ctx context.Context, c nodeConfig, observer bool) (m *member, err erro
 		return nil, err
 	}
 	m.node, err = cluster.Join(sys, cluster.Config{
-		Engine: engine, TTL: c.TTL, Advertise: c.Advertise, Remote: &remote.Config{Addr: "127.0.0.1:0", Types: types},
+		Engine: engine, TTL: c.TTL, Clock: c.clock(), Advertise: c.Advertise, Remote: &remote.Config{Addr: "127.0.0.1:0", Types: types},
 	})
 	if err != nil {
 		return nil, err
@@ -139,6 +141,38 @@ func join(ctx context.Context, c nodeConfig, observer bool) (m *member, err erro
 	m.vias, err = cluster.Everywhere[any](m.node, "via", func() *via { return &via{kind: m.kind, keys: c.Talks} })
 	return m, err
 }
+
+// jump is how far a clock jumps, on a signal. Two that do, in opposite directions, and the difference of their speeds, are
+// less than the margin of a lease.
+const jump = 250 * time.Millisecond
+
+// clock is one that goes at a speed of its own, and jumps.
+func (c nodeConfig) clock() func() time.Duration {
+	if c.Speed == 0 {
+		return nil
+	}
+	began := time.Now()
+	var jumped atomic.Int64
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, jumpAhead, jumpBack)
+	go func() {
+		for s := range signals {
+			if s == jumpAhead {
+				jumped.Add(int64(jump))
+			} else {
+				jumped.Add(-int64(jump))
+			}
+		}
+	}()
+	return func() time.Duration {
+		return time.Duration(float64(time.Since(began))*c.Speed) + time.Duration(jumped.Load())
+	}
+}
+
+const (
+	jumpAhead = syscall.SIGUSR1
+	jumpBack  = syscall.SIGUSR2
+)
 
 // register is [cluster.RegisterDurable] for actors that know their epochs.
 func register(node *cluster.Node, p *persist.Persistence, observer bool) (*cluster.Kind[any], error) {

@@ -38,8 +38,13 @@ import (
 // long: it is kept by one server, of which nobody else says that it has ended.
 const watchBeat = 500 * time.Millisecond
 
-// watchAgain is how long a watch waits that the server has not taken.
-const watchAgain = time.Second
+// watchAgain is how long a watch waits before it begins anew, watchWithin for how long it waits for the server to take
+// it, and watchIdle for how long the server keeps one of which it hears nothing.
+const (
+	watchAgain  = 200 * time.Millisecond
+	watchWithin = time.Second
+	watchIdle   = 30 * time.Second
+)
 
 // putAgain is how long a put waits for the one before, and putAgainWithin for how long in all.
 const (
@@ -215,24 +220,18 @@ func (e *Engine) suspect(err error) {
 	}()
 }
 
-// Watch implements cluster.Engine. It retries until the server accepts it; after that the client
-// keeps it across lost connections.
+// Watch implements cluster.Engine. It retries until the server accepts it, and goes on after what it has seen when it
+// breaks off, unless the connection was closed.
 func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for ctx.Err() == nil {
-			consume, err := e.consume(ctx, prefix, see)
-			if err == nil {
-				<-ctx.Done()
-				consume.Stop()
-				return
+		for last := uint64(0); ctx.Err() == nil && !e.nc.IsClosed(); {
+			err := e.follow(ctx, prefix, &last, see)
+			if ctx.Err() == nil {
+				e.log.Warn("watch of a cluster is tried again", slog.String("prefix", prefix), slog.String("error", err.Error()))
 			}
-			e.log.Warn("watch of a cluster is tried again", slog.String("prefix", prefix), slog.String("error", err.Error()))
-			select {
-			case <-ctx.Done():
-			case <-time.After(watchAgain):
-			}
+			_ = pause.For(ctx, watchAgain)
 		}
 	})
 	return func() {
@@ -241,18 +240,42 @@ func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	}
 }
 
-// consume begins to consume the stream: the last message of each subject, and what comes.
-func (e *Engine) consume(ctx context.Context, prefix string, see func(cluster.Entry)) (jetstream.ConsumeContext, error) {
-	consumer, err := e.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy})
+var errGap = errors.New("a message is missing")
+
+// follow sees what the stream has after the sequence last, which it moves on, until something goes wrong.
+//
+// Each consumer has a name of its own, unlike those that an ordered consumer of the client makes when it begins anew:
+// one whose server was killed at that moment stays with that server, and all that is asked of that name waits for it.
+func (e *Engine) follow(ctx context.Context, prefix string, last *uint64, see func(cluster.Entry)) error {
+	soon, cancel := context.WithTimeout(ctx, watchWithin)
+	defer cancel()
+	consumer, err := e.stream.CreateConsumer(soon, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *last + 1, AckPolicy: jetstream.AckNonePolicy,
+		Replicas: 1, MemoryStorage: true, InactiveThreshold: watchIdle,
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return consumer.Consume(func(m jetstream.Msg) {
-		key, ok := e.key(m.Subject())
-		meta, err := m.Metadata()
-		if !ok || err != nil || !strings.HasPrefix(key, prefix) || ctx.Err() != nil {
-			return
+	messages, err := consumer.Messages(jetstream.PullHeartbeat(watchBeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for n := uint64(1); ; n++ {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
 		}
-		see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(meta.Sequence.Stream)})
-	}, jetstream.PullHeartbeat(watchBeat))
+		meta, err := m.Metadata()
+		switch {
+		case err != nil:
+			return err
+		case meta.Sequence.Consumer != n:
+			return errGap
+		}
+		*last = meta.Sequence.Stream
+		if key, ok := e.key(m.Subject()); ok && strings.HasPrefix(key, prefix) && ctx.Err() == nil {
+			see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(*last)})
+		}
+	}
 }
