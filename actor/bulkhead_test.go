@@ -162,25 +162,33 @@ func TestHandlerThatWaitsByItsContextDoesNotFillItsBulkhead(t *testing.T) {
 }
 
 // Whoever waits for room in a mailbox of its own bulkhead lets the other make some.
+// Also where the handler is that of an inline actor, or of one in the handler of that.
 func TestHandlerThatWaitsForRoomDoesNotFillItsBulkhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
-		var handled atomic.Int32
-		sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error { handled.Add(1); return nil },
-			actor.Bounded(1, actor.Block), actor.OnBulkhead("one"))
-		actor.SpawnFunc(sys, "source", func(ctx *actor.Context[int], n int) error {
-			for range n {
-				if err := sink.TryTell(ctx, 1); err != nil {
-					return err
+	for inline := range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+			var handled atomic.Int32
+			sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error { handled.Add(1); return nil },
+				actor.Bounded(1, actor.Block), actor.OnBulkhead("one"))
+			send := func(ctx *actor.Context[int], n int) error {
+				for range n {
+					if err := sink.TryTell(ctx, 1); err != nil {
+						return err
+					}
 				}
+				return nil
 			}
-			return nil
-		}, actor.OnBulkhead("one")).Tell(bg, 100)
-		synctest.Wait()
-		if n := handled.Load(); n != 100 {
-			t.Errorf("%d of 100 handled", n)
-		}
-	})
+			for range inline {
+				next := actor.SpawnFunc(sys, "", send, actor.Inline())
+				send = func(ctx *actor.Context[int], n int) error { next.Tell(ctx, n); return nil }
+			}
+			actor.SpawnFunc(sys, "source", send, actor.OnBulkhead("one")).Tell(bg, 100)
+			synctest.Wait()
+			if n := handled.Load(); n != 100 {
+				t.Errorf("through %d inline actors: %d of 100 handled", inline, n)
+			}
+		})
+	}
 }
 
 func TestChildrenAreWhereTheirParentIs(t *testing.T) {

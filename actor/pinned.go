@@ -58,6 +58,19 @@ type thread struct {
 	wake chan struct{} // a pinned actor's goroutine waits here; scheduled bounds it to one
 }
 
+// hostOf returns the actor on whose worker the handler of c runs: c itself, or the one at the bottom of a stack of
+// Inline actors.
+func hostOf(c *core) *core {
+	for c.traits.runsOn() == onSender {
+		host := c.ext.host.Load()
+		if host == nil {
+			break
+		}
+		c = host
+	}
+	return c
+}
+
 // newThread returns nil for an actor that has no goroutine of its own.
 func newThread(kind runsOn) *thread {
 	if kind != onThread {
@@ -140,6 +153,12 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		host = e.from()
 		host.occupy(nil, &c.core)
 	}
+	if from != nil && (w != nil || hostOf(from) != from) {
+		c.core.ext.host.Store(from)
+		defer c.core.ext.host.CompareAndSwap(from, nil) // the actor may have the next turn already, by another sender
+	} else {
+		c.core.ext.host.Store(nil)
+	}
 	defer func() {
 		host.occupy(&c.core, nil)
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
@@ -158,6 +177,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 // leaveToPool queues an Inline actor for a worker.
 func (c *core) leaveToPool() {
 	c.ext.nesting.Store(0)
+	c.ext.host.Store(nil)
 	c.sched().ready(c, nil)
 }
 

@@ -248,6 +248,7 @@ func (s *scheduler) waiting() bool {
 // nil if none is. In a bulkhead only one is whose handler waits with its own context, which may have
 // no end: the caller goes on as soon as its wait is over, and is one too many until then.
 func (c *core) cover(own bool) *worker {
+	c = hostOf(c)
 	w := c.worker.Load()
 	if w == nil || w.s.bounded() && !own || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
 		return nil
