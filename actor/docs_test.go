@@ -44,7 +44,7 @@ func parsePackage(t *testing.T, dir string, keep func(name string) bool) []*ast.
 func TestGuaranteesNameExistingTests(t *testing.T) {
 	tests := map[string]bool{}
 	for prefix, dir := range map[string]string{
-		"": ".", "router.": "../router", "eventbus.": "../eventbus", "sim.": "../sim", "persist.": "../persist", "sqlite.": "../persist/sqlite", "codec.": "../codec",
+		"": ".", "router.": "../router", "eventbus.": "../eventbus", "sim.": "../sim", "persist.": "../persist", "sqlite.": "../persist/sqlite", "postgres.": "../entity/postgres", "codec.": "../codec",
 		"entity.": "../entity", "alarm.": "../entity/alarm", "filter.": "../entity/filter", "behavior.": "../entity/behavior", "script.": "../server/script", "server.": "../server", "greenroom.": "../cmd/greenroom", "remote.": "../remote", "lua.": "../lua", "cluster.": "../cluster", "wire.": "../remote/internal/wire", "session.": "../remote/internal/session", "transport.": "../remote/internal/transport",
 	} {
 		for _, f := range parsePackage(t, dir, func(n string) bool { return strings.HasSuffix(n, "_test.go") }) {
