@@ -150,7 +150,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	through := false
 	var host *core
 	if w != nil {
-		host = e.from()
+		host = from
 		host.occupy(nil, &c.core)
 	}
 	if from != nil && (w != nil || hostOf(from) != from) {

@@ -68,7 +68,7 @@ func checkAddress(addr string) error {
 	if err != nil || port == 0 {
 		return fmt.Errorf("the port must be a number from 1 to 65535, not %q: the others are told it", text)
 	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+	if isAny(host) {
 		return errors.New("it stands for all addresses of this host, at which the others would look for it on their own")
 	}
 	return nil
@@ -84,6 +84,7 @@ func clash(a, b string) bool {
 	return hostA == hostB || isAny(hostA) || isAny(hostB) || isLoopback(hostA) && isLoopback(hostB) && (hostA == "localhost" || hostB == "localhost")
 }
 
+// isAny reports whether a host stands for all addresses of this machine.
 func isAny(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
