@@ -61,12 +61,10 @@ type thread struct {
 // hostOf returns the actor on whose worker the handler of c runs: c itself, or the one at the bottom of a stack of
 // Inline actors.
 func hostOf(c *core) *core {
-	for c.traits.runsOn() == onSender {
-		host := c.ext.host.Load()
-		if host == nil {
-			break
+	if c.traits.runsOn() == onSender {
+		if host := c.ext.host.Load(); host != nil {
+			return host
 		}
-		c = host
 	}
 	return c
 }
@@ -154,8 +152,10 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		host.occupy(nil, &c.core)
 	}
 	if from != nil && (w != nil || hostOf(from) != from) {
-		c.core.ext.host.Store(from)
-		defer c.core.ext.host.CompareAndSwap(from, nil) // the actor may have the next turn already, by another sender
+		// The bottom and not the one below: a sender that has ended may by now run on this actor's stack.
+		bottom := hostOf(from)
+		c.core.ext.host.Store(bottom)
+		defer c.core.ext.host.CompareAndSwap(bottom, nil) // the actor may have the next turn already, by another sender
 	} else {
 		c.core.ext.host.Store(nil)
 	}
