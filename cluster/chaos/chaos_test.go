@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjetstream "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster/embedded"
@@ -32,6 +33,9 @@ const (
 	engine   = "engine" // in the lines
 	askers   = 12
 	patience = 3 * time.Minute // for what takes seconds
+
+	startAgain     = 50 * time.Millisecond // until a node that has failed to start is started again, and twice as long each time
+	startAgainMost = 2 * time.Second
 )
 
 var nodeNames = []string{"node-a", "node-b", "node-c"}
@@ -91,7 +95,7 @@ func newWorld(t *testing.T, ctx context.Context, seed uint64, ttl time.Duration,
 	target <- w.m.node.Remote().Addr().String()
 	t.Cleanup(w.end)
 	for _, name := range nodeNames {
-		w.start(name)
+		w.start(name, 0)
 	}
 	for _, name := range nodeNames {
 		w.await(name+" listens", func() bool { return closed(w.proc(name).ready) })
@@ -99,8 +103,8 @@ func newWorld(t *testing.T, ctx context.Context, seed uint64, ttl time.Duration,
 	return w
 }
 
-// start starts a node.
-func (w *world) start(name string) {
+// start starts a node. failed is how many before it have ended without being ready.
+func (w *world) start(name string, failed int) {
 	peers, target, stopPeers := w.lines.listen(w.t, "", name)
 	nc, natsTarget, stopNATS := w.lines.listen(w.t, name, engine)
 	natsTarget <- w.nats
@@ -124,7 +128,11 @@ func (w *world) start(name string) {
 	p := &process{name: name, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{})}
 	w.mu.Lock()
 	w.procs[name] = p
+	closing := w.closing
 	w.mu.Unlock()
+	if closing {
+		p.signal(syscall.SIGKILL)
+	}
 	w.all.Go(func() {
 		for lines := bufio.NewReader(out); ; {
 			line, err := lines.ReadString('\n')
@@ -144,17 +152,27 @@ func (w *world) start(name string) {
 		_ = cmd.Wait()
 		stopPeers() // and not before: until then it may live
 		stopNATS()
-		w.mu.Lock()
-		again := !w.closing
-		w.mu.Unlock()
 		if p.why != "" {
 			w.t.Logf("%s has ended: %s", name, p.why)
 		}
-		if again {
-			w.start(name)
+		if w.again(p, &failed) {
+			w.start(name, failed)
 		}
 		close(p.ended)
 	})
+}
+
+// again reports whether a node that has ended is to be started again. It waits before that if nodes fail to start.
+func (w *world) again(p *process, failed *int) bool {
+	if closed(p.ready) {
+		*failed = 0
+	} else {
+		_ = pause.For(w.ctx, min(startAgain<<*failed, startAgainMost))
+		*failed = min(*failed+1, 10)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.closing
 }
 
 func closed(c <-chan struct{}) bool {
@@ -285,6 +303,38 @@ func (w *world) converge() {
 	}
 }
 
+// mostConsumers is how many consumers a stream has at most: a few for each member, and those of members that were
+// killed or stopped, which the server has for half a minute. It takes a thousand.
+const mostConsumers = 100
+
+// countConsumers finds streams on which members leave consumers.
+func (w *world) countConsumers() (wrong []string) {
+	w.t.Helper()
+	nc, err := nats.Connect("nats://" + w.nats)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := natsjetstream.New(nc)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var counts []string
+	for _, name := range []string{mapStream, journalStream} {
+		stream, err := js.Stream(w.ctx, name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		n := stream.CachedInfo().State.Consumers
+		counts = append(counts, fmt.Sprintf("%s %d", name, n))
+		if n > mostConsumers {
+			wrong = append(wrong, fmt.Sprintf("the stream %s has %d consumers, want at most %d", name, n, mostConsumers))
+		}
+	}
+	w.t.Logf("soak: consumers of the streams: %s", strings.Join(counts, ", "))
+	return wrong
+}
+
 // readJournal has what is in the journal be judged.
 func (w *world) readJournal() {
 	w.t.Helper()
@@ -293,7 +343,7 @@ func (w *world) readJournal() {
 		w.t.Fatal(err)
 	}
 	defer nc.Close()
-	journal, err := jetstream.Open(w.ctx, nc, jetstream.Options{Stream: "chaos_journal"})
+	journal, err := jetstream.Open(w.ctx, nc, jetstream.Options{Stream: journalStream})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -481,9 +531,10 @@ func trouble(t *testing.T, seed uint64, faults []fault) {
 	}
 	end()
 	w.converge()
+	consumers := w.countConsumers()
 	w.end() // all that they have said is evidence now
 	w.readJournal()
-	for _, wrong := range w.evidence.judge() {
+	for _, wrong := range append(w.evidence.judge(), consumers...) {
 		t.Error(wrong)
 	}
 	known, epochs := 0, make(map[string]bool)

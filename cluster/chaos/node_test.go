@@ -28,6 +28,9 @@ import (
 )
 
 const (
+	journalStream = "chaos_journal"
+	mapStream     = "CHAOS"
+
 	childNode = "GREENROOM_CHAOS_NODE" // has this program be a node
 	ttl       = 4 * time.Second
 	shards    = 16
@@ -109,11 +112,11 @@ func join(ctx context.Context, c nodeConfig, observer bool) (m *member, err erro
 	if err != nil {
 		return nil, err
 	}
-	journal, err := jetstream.Open(ctx, nc, jetstream.Options{Stream: "chaos_journal"})
+	journal, err := jetstream.Open(ctx, nc, jetstream.Options{Stream: journalStream})
 	if err != nil {
 		return nil, err
 	}
-	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "CHAOS"})
+	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: mapStream})
 	if err != nil {
 		return nil, err
 	}

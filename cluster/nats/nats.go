@@ -32,18 +32,21 @@ import (
 
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/internal/pause"
+	"github.com/greenroom-go/greenroom/internal/streamread"
 )
 
 // watchBeat is how often a server says that a watch goes on. The watch is begun anew if it has not for twice that
 // long: it is kept by one server, of which nobody else says that it has ended.
 const watchBeat = 500 * time.Millisecond
 
-// watchAgain is how long a watch waits before it begins anew, watchWithin for how long it waits for the server to take
-// it, and watchIdle for how long the server keeps one of which it hears nothing.
+// watchAgain is how long a watch waits before it begins anew, and twice as long each time up to watchAgainMost until it
+// has seen something. watchWithin is for how long it waits for the server to take it, and watchIdle for how long the
+// server keeps one of which it hears nothing.
 const (
-	watchAgain  = 200 * time.Millisecond
-	watchWithin = time.Second
-	watchIdle   = 30 * time.Second
+	watchAgain     = 200 * time.Millisecond
+	watchAgainMost = time.Second
+	watchWithin    = time.Second
+	watchIdle      = 30 * time.Second
 )
 
 // putAgain is how long a put waits for the one before, and putAgainWithin for how long in all.
@@ -226,12 +229,19 @@ func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for last := uint64(0); ctx.Err() == nil && !e.nc.IsClosed(); {
+		last, delay := uint64(0), watchAgain
+		for ctx.Err() == nil && !e.nc.IsClosed() {
+			before := last
 			err := e.follow(ctx, prefix, &last, see)
-			if ctx.Err() == nil {
-				e.log.Warn("watch of a cluster is tried again", slog.String("prefix", prefix), slog.String("error", err.Error()))
+			if ctx.Err() != nil {
+				return
 			}
-			_ = pause.For(ctx, watchAgain)
+			if last > before {
+				delay = watchAgain
+			}
+			e.log.Warn("watch of a cluster is tried again", slog.String("prefix", prefix), slog.String("error", err.Error()))
+			_ = pause.For(ctx, delay)
+			delay = min(2*delay, watchAgainMost)
 		}
 	})
 	return func() {
@@ -240,42 +250,15 @@ func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	}
 }
 
-var errGap = errors.New("a message is missing")
-
 // follow sees what the stream has after the sequence last, which it moves on, until something goes wrong.
-//
-// Each consumer has a name of its own, unlike those that an ordered consumer of the client makes when it begins anew:
-// one whose server was killed at that moment stays with that server, and all that is asked of that name waits for it.
 func (e *Engine) follow(ctx context.Context, prefix string, last *uint64, see func(cluster.Entry)) error {
-	soon, cancel := context.WithTimeout(ctx, watchWithin)
-	defer cancel()
-	consumer, err := e.stream.CreateConsumer(soon, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *last + 1, AckPolicy: jetstream.AckNonePolicy,
-		Replicas: 1, MemoryStorage: true, InactiveThreshold: watchIdle,
-	})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(jetstream.PullHeartbeat(watchBeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for n := uint64(1); ; n++ {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return err
-		}
-		meta, err := m.Metadata()
-		switch {
-		case err != nil:
-			return err
-		case meta.Sequence.Consumer != n:
-			return errGap
-		}
-		*last = meta.Sequence.Stream
+	return streamread.Each(ctx, e.js, e.stream, streamread.Options{
+		First: *last + 1, Begin: watchWithin, Beat: watchBeat, Idle: watchIdle,
+	}, func(sequence uint64, m jetstream.Msg) bool {
+		*last = sequence
 		if key, ok := e.key(m.Subject()); ok && strings.HasPrefix(key, prefix) && ctx.Err() == nil {
-			see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(*last)})
+			see(cluster.Entry{Key: key, Value: m.Data(), Revision: cluster.Revision(sequence)})
 		}
-	}
+		return true
+	})
 }

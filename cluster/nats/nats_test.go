@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/cluster/enginetest"
 	"github.com/greenroom-go/greenroom/cluster/nats"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 // serve starts a server and returns what connects to it.
@@ -76,6 +77,42 @@ func TestAStreamThatKeepsMoreIsRefused(t *testing.T) {
 		}
 		if _, err := nats.Open(t.Context(), connect(), nats.Config{Stream: cfg.Name}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", cfg.Name, err, want)
+		}
+	}
+}
+
+func TestWatchesThatEndLeaveNoConsumers(t *testing.T) {
+	t.Parallel()
+	connect := serve(t)
+	nc := connect()
+	e := open(t, nc)
+	if _, err := e.Put(t.Context(), "k", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	const watches = 10
+	for range watches {
+		seen := make(chan struct{}, 1)
+		stop := e.Watch("k", func(cluster.Entry) { seen <- struct{}{} })
+		<-seen
+		stop()
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // their deletion is not waited for
+	defer cancel()
+	for {
+		stream, err := js.Stream(t.Context(), "GREENROOM_CLUSTER")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := stream.CachedInfo().State.Consumers
+		if n == 0 {
+			return
+		}
+		if pause.For(ctx, time.Millisecond) != nil {
+			t.Fatalf("the stream has %d consumers after %d watches, want none", n, watches)
 		}
 	}
 }

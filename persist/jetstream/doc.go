@@ -10,7 +10,9 @@
 //
 // Each process has the whole journal in memory, and Open reads the whole stream: an event takes
 // some hundred bytes more than its data. So the journal must fit. Nothing is removed from the
-// stream, not even by [persist.Persistence.Erase], after which it is only no longer read.
+// stream, not even by [persist.Persistence.Erase], after which it is only no longer read. What is more
+// than a few messages is read by a consumer of the stream, which is deleted afterwards: so a user whom
+// the server allows only some subjects needs those of its API for consumers as well.
 //
 // # Durability
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/soaktest"
 	"github.com/greenroom-go/greenroom/persist"
 	"github.com/greenroom-go/greenroom/persist/journaltest"
@@ -212,6 +213,39 @@ func TestCommitWhoseAnswerIsLostIsThereOnce(t *testing.T) {
 	expectEvents(t, open(t, connect(t, s), ""), "a", "1", "2")
 	if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil {
 		t.Errorf("%v, %v", err, b.Appends[0].Err)
+	}
+}
+
+// A stream takes no more than 1000 consumers at a time: then no journal could be opened.
+func TestReadersLeaveNoConsumers(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, func(o *server.Options) { o.SyncAlways = false })
+	writer, reader := open(t, connect(t, s), ""), open(t, connect(t, s), "")
+	const reads = 10
+	for n := range uint64(reads * (fewMessages + 1)) {
+		if err := writer.Commit(t.Context(), batch(n+1, "a", n, "x")); err != nil {
+			t.Fatal(err)
+		}
+		if n%(fewMessages+1) == fewMessages {
+			if _, err := reader.Ends(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open(t, connect(t, s), "")
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2) // their deletion is not waited for
+	defer cancel()
+	for {
+		info, err := reader.stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Consumers == 0 {
+			return
+		}
+		if pause.For(ctx, time.Millisecond) != nil {
+			t.Fatalf("the stream has %d consumers after %d reads, want none", info.State.Consumers, reads+1)
+		}
 	}
 }
 

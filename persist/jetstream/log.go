@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/internal/streamread"
 	"github.com/greenroom-go/greenroom/persist"
 )
 
@@ -339,34 +340,23 @@ func (j *Journal) readTo(ctx context.Context, last uint64) error {
 	return nil
 }
 
-// each calls f with the messages of the stream from first to last, with their data unless it is to
-// be left out. The same message may come twice. REQUIRES: j.reading held.
+// each calls f with the messages of the stream from first to last, in order, with their data unless it is to be left
+// out. What breaks off is begun anew where it was as long as it gets on. REQUIRES: j.reading held.
 func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool, f func(sequence uint64, at string, data []byte) error) error {
-	if last < first {
-		return nil
-	}
-	c, err := j.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, HeadersOnly: withoutData,
-	})
-	if err != nil {
-		return err
-	}
-	all, err := c.Messages()
-	if err != nil {
-		return err
-	}
-	defer all.Stop()
-	for sequence := uint64(0); sequence < last; {
-		m, err := next(ctx, all)
-		if err != nil {
-			return err
+	for first <= last {
+		began := first
+		var refused error
+		err := streamread.Each(ctx, j.js, j.stream, streamread.Options{
+			First: first, HeadersOnly: withoutData, Begin: patience, Beat: beat, Next: patience, Idle: patience,
+		}, func(sequence uint64, m jetstream.Msg) bool {
+			first = sequence + 1
+			refused = f(sequence, m.Headers().Get(header), m.Data())
+			return refused == nil && first <= last
+		})
+		if refused != nil {
+			return refused
 		}
-		at, err := m.Metadata()
-		if err != nil {
-			return err
-		}
-		sequence = at.Sequence.Stream
-		if err := f(sequence, m.Headers().Get(header), m.Data()); err != nil {
+		if err != nil && (first == began || ctx.Err() != nil) {
 			return err
 		}
 	}
@@ -374,14 +364,11 @@ func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool
 }
 
 // patience is how long an answer of the server, and the next message of those that are there, are
-// waited for.
-const patience = 30 * time.Second
-
-func next(ctx context.Context, all jetstream.MessagesContext) (jetstream.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return all.Next(jetstream.NextContext(ctx))
-}
+// waited for. beat is how often a server that has none says that it is there.
+const (
+	patience = 30 * time.Second
+	beat     = 5 * time.Second
+)
 
 // take takes the next message. What cannot be read ends the journal: what comes after it would have
 // another meaning. REQUIRES: j.reading held.
@@ -389,17 +376,14 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 	p, err := parsePlace(at)
 	void := err == nil && p.read >= sequence
 	if err == nil && !void {
-		if void, err = j.isOfAnother(ctx, sequence, p); err != nil {
+		if void, err = j.isOfAnother(ctx, p); err != nil {
 			return err
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := uint64(len(j.sums))
-	switch {
-	case sequence <= known:
-		return nil // an ordered consumer that has begun anew
-	case sequence != known+1:
+	if sequence != known+1 {
 		return j.lose("message %d is missing", known+1)
 	}
 	if p.opening == j.opening {
@@ -418,12 +402,11 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 
 // isOfAnother reports whether the writer of a message had read another log, and looks once for each
 // opening whose that is: if it is that of this process, the journal ends. REQUIRES: j.reading held.
-func (j *Journal) isOfAnother(ctx context.Context, sequence uint64, p place) (bool, error) {
+func (j *Journal) isOfAnother(ctx context.Context, p place) (bool, error) {
 	j.mu.Lock()
-	known := uint64(len(j.sums))
-	same, astray := p.read > known || j.sumOf(p.read) == p.sum, j.astray[p.opening]
+	same, astray := p.read > uint64(len(j.sums)) || j.sumOf(p.read) == p.sum, j.astray[p.opening]
 	j.mu.Unlock()
-	if sequence <= known || same {
+	if same {
 		return false, nil
 	}
 	if !astray {

@@ -170,9 +170,9 @@ func (s *countingStream) GetMsg(ctx context.Context, seq uint64, opts ...jetstre
 	return s.Stream.GetMsg(ctx, seq, opts...)
 }
 
-func (s *countingStream) OrderedConsumer(ctx context.Context, c jetstream.OrderedConsumerConfig) (jetstream.Consumer, error) {
+func (s *countingStream) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	s.consumers++
-	return s.Stream.OrderedConsumer(ctx, c)
+	return s.Stream.CreateConsumer(ctx, c)
 }
 
 func (s *countingStream) Info(ctx context.Context, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
