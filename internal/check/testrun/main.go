@@ -86,7 +86,11 @@ func test(r *report, args []string, stderr io.Writer) int {
 	// One package more at once than go test has by itself: tests wait a quarter of their time
 	// for disks, timers and other processes. A -p among the arguments comes later and counts.
 	at := fmt.Sprintf("-p=%d", runtime.GOMAXPROCS(0)+1)
-	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json", at}, args...)...)
+	flags := []string{"test", "-json", at}
+	if slices.Contains(args, "-race") {
+		flags = append(flags, instrumentation()...)
+	}
+	cmd := exec.CommandContext(context.Background(), "go", append(flags, args...)...)
 	cmd.Stderr = stderr
 	events, err := cmd.StdoutPipe()
 	if err == nil {

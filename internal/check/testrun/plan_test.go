@@ -65,13 +65,30 @@ func TestTheLongestBeginFirst(t *testing.T) {
 	}
 	runs, err := plan(t.Context(), []string{"-race", root + "/actor", root + "/router", root + "/schedule", root + "/server", root + "/sim"})
 	const module = "github.com/greenroom-go/greenroom/"
+	once := "^(" + strings.Join(unracedTests["server"], "|") + ")$"
 	want := [][]string{
-		{"-race", "-skip=^(TestServerOnPostgres)$", module + "server", module + "actor", module + "router"},
-		{"-run=^(TestServerOnPostgres)$", module + "server"},
+		{"-race", "-skip=" + once, module + "server", module + "actor", module + "router"},
+		{"-run=" + once, module + "server"},
 		{module + "sim", module + "schedule"},
 	}
 	if err != nil || !slices.EqualFunc(runs, want, slices.Equal) {
 		t.Errorf("the runs are %q, %v; want %q", runs, err, want)
+	}
+}
+
+// What is not instrumented is there, and is not ours.
+func TestWhatIsNotInstrumentedIsAForeignModule(t *testing.T) {
+	const module = "github.com/greenroom-go/greenroom"
+	out, err := output(t.Context(), "list", "-deps", root+"/cmd/greenroom", root+"/lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(out)
+	for _, pattern := range uninstrumented {
+		prefix, all := strings.CutSuffix(pattern, "...")
+		if !all || strings.HasPrefix(prefix, module) || !slices.ContainsFunc(deps, func(dep string) bool { return strings.HasPrefix(dep, prefix) }) {
+			t.Errorf("%q is not a pattern of packages of others that ours depend on", pattern)
+		}
 	}
 }
 
