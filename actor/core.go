@@ -189,6 +189,14 @@ const (
 	stopKill                  // after the current message and without Terminate
 )
 
+// reason returns the reason of an actor that was stopped so.
+func (m stopMode) reason() Reason {
+	if m == stopKill {
+		return Killed
+	}
+	return Stopped
+}
+
 // needExtLocked returns c.ext, made if need be. REQUIRES: c.mu held.
 func (c *core) needExtLocked() *extension {
 	if c.ext == nil {

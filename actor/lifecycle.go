@@ -27,80 +27,100 @@ func (c *core) handleSignals() {
 	for next < len(signals) && c.phase != stopped {
 		s := signals[next]
 		next++
-		if c.defers(s) {
-			continue
-		}
-		if s.kind != sigPassivate && s.kind != sigLook {
-			c.stirred()
-		}
-		switch s.kind {
-		case sigStop:
-			reason := Stopped
-			if s.mode == stopKill {
-				reason = Killed
-			}
-			c.beginStop(s.mode, reason, nil)
-		case sigFailed:
-			c.supervise(s)
-		case sigLook:
-			s.look()
-		case sigRelease:
-			c.releaseMember()
-		case sigEnded:
-			c.childEnded(s.child)
-		case sigRestart:
-			if c.phase == suspended {
-				c.beginRestart(s.after)
-			}
-		case sigResume:
-			c.resume()
-		case sigHalt:
-			c.halt()
-		case sigHalted:
-			c.halted(s.child, false)
-		case sigStarted:
-			c.started(s.child)
-		case sigExit:
-			switch c.phase {
-			case running:
-				c.fail(s.err)
-			case suspended:
-				c.ext.exit = s.err // for when it is resumed
-			default: // it ends anyway, or begins anew
-			}
-		case sigRegroup:
-			if c.ext.group != nil {
-				c.ext.backoff = nil
-				c.regroupStep()
-			}
-		case sigGiveUp:
-			reason := Failed
-			if s.err == nil {
-				reason = Stopped
-			}
-			c.beginStop(stopNow, reason, s.err)
-		case sigRenew:
-			c.restartNow()
-		case sigYield:
-			c.beginStop(stopNow, Passivated, nil)
-		case sigActivate:
-			if c.phase == running && c.isPassive() && !c.impl().lapsed() {
-				c.setPhase(restarting)
-				c.start()
-			}
-		case sigPassivate:
-			c.impl().passivate()
-		case sigQuit:
-			c.halting = true
-			c.quit()
-		case sigStart:
-			if c.phase == restarting || c.phase == suspended && !c.impl().hasState() {
-				c.ext.backoff, c.ext.halted = nil, false
-				c.start()
-			}
+		if !c.defers(s) {
+			c.handleSignal(s)
 		}
 	}
 	through = true
+}
+
+// handleSignal carries out one signal. REQUIRES: the turn owns c.
+func (c *core) handleSignal(s signal) {
+	if s.kind != sigPassivate && s.kind != sigLook {
+		c.stirred()
+	}
+	switch s.kind {
+	case sigStop:
+		c.beginStop(s.mode, s.mode.reason(), nil)
+	case sigFailed:
+		c.supervise(s)
+	case sigLook:
+		s.look()
+	case sigRelease:
+		c.releaseMember()
+	case sigEnded:
+		c.childEnded(s.child)
+	case sigRestart:
+		if c.phase == suspended {
+			c.beginRestart(s.after)
+		}
+	case sigResume:
+		c.resume()
+	case sigHalt:
+		c.halt()
+	case sigHalted:
+		c.halted(s.child, false)
+	case sigStarted:
+		c.started(s.child)
+	case sigExit:
+		c.linkEnded(s.err)
+	case sigRegroup:
+		if c.ext.group != nil {
+			c.ext.backoff = nil
+			c.regroupStep()
+		}
+	case sigGiveUp:
+		c.givenUp(s.err)
+	case sigRenew:
+		c.restartNow()
+	case sigYield:
+		c.beginStop(stopNow, Passivated, nil)
+	case sigActivate:
+		c.startPassive()
+	case sigPassivate:
+		c.impl().passivate()
+	case sigQuit:
+		c.halting = true
+		c.quit()
+	case sigStart:
+		c.startAfterBackoff()
+	}
+}
+
+// linkEnded makes the actor fail because a linked one has ended.
+func (c *core) linkEnded(err error) {
+	switch c.phase {
+	case running:
+		c.fail(err)
+	case suspended:
+		c.ext.exit = err // for when it is resumed
+	default: // it ends anyway, or begins anew
+	}
+}
+
+// givenUp stops the actor as its supervisor has decided, because of err if there is one.
+func (c *core) givenUp(err error) {
+	reason := Failed
+	if err == nil {
+		reason = Stopped
+	}
+	c.beginStop(stopNow, reason, err)
+}
+
+// startPassive starts an actor that has been passivated.
+func (c *core) startPassive() {
+	if c.phase == running && c.isPassive() && !c.impl().lapsed() {
+		c.setPhase(restarting)
+		c.start()
+	}
+}
+
+// startAfterBackoff starts an actor whose backoff has passed, or whose turn in its group has come.
+func (c *core) startAfterBackoff() {
+	if c.phase == restarting || c.phase == suspended && !c.impl().hasState() {
+		c.ext.backoff, c.ext.halted = nil, false
+		c.start()
+	}
 }
 
 // quit stops the actor at its own request, or at the drain mark in its mailbox.

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -236,6 +237,9 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 		required(opt != nil, "Spawn: an option is nil: leave it out")
 		opt.applySpawn(&cfg)
 	}
+	if err := cfg.check(c.impl().isFunc()); err != nil {
+		return fmt.Errorf("spawn %q: %w", name, err)
+	}
 	if cfg.bulkhead != nil {
 		on, err := c.sys().bulkhead(*cfg.bulkhead)
 		if err != nil {
@@ -243,50 +247,61 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 		}
 		c.kind = c.impl().kindOn(on)
 	}
-	if o := cfg.observer; o != nil {
-		cfg.around = append(cfg.around, func(_ context.Context, r Reception, next func() error) error {
-			o.Received(r.To)
-			return next()
-		})
-	}
 	special, queue, err := c.impl().setMailbox(&cfg)
 	if err != nil {
 		return fmt.Errorf("spawn %q: %w", name, err)
 	}
-	if cfg.reentrant && cfg.runsOn != onPool {
-		return fmt.Errorf("spawn %q: a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are", name)
-	}
-	if cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender) {
-		return fmt.Errorf("spawn %q: a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order", name)
-	}
 	cfg.runsOn = c.sched().place(cfg.runsOn)
+	c.setTraits(&cfg)
+	if cfg.virtual != nil {
+		if err := c.impl().virtualize(name, cfg.virtual); err != nil {
+			return err
+		}
+	}
+	if cfg.virtual != nil || cfg.passivate > 0 {
+		c.passivateAfter(cfg.passivate)
+	}
+	c.setExt(&cfg)
+	c.setKind(&cfg, special, queue)
+	return nil
+}
+
+// check returns an error for options that contradict each other, or that a function cannot have.
+func (cfg *spawnConfig) check(function bool) error {
+	passive := cfg.passivate > 0 && cfg.virtual == nil
+	switch {
+	case cfg.reentrant && cfg.runsOn != onPool:
+		return errors.New("a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are")
+	case cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender):
+		return errors.New("a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order")
+	case passive && function:
+		return errors.New("an actor that is a function cannot be passivated: it has no state")
+	case passive && cfg.gate != nil:
+		return errors.New("a Gated actor cannot be passivated: what it has sent may not have left")
+	case cfg.significant && cfg.lifetime == Permanent:
+		return errors.New("a Permanent actor cannot be Significant: it does not end by itself")
+	}
+	return nil
+}
+
+// setTraits sets what the actor is asked about at each turn.
+func (c *core) setTraits(cfg *spawnConfig) {
 	c.weight, c.traits = cfg.weight, newTraits(cfg.lifetime, cfg.runsOn)
 	if cfg.keeps {
 		c.traits |= keepsTrait
 	}
 	if cfg.reentrant {
 		c.traits |= reentrantTrait
-		c.needExtLocked().reentry = new(reentry)
-	}
-	if cfg.virtual != nil {
-		if err := c.impl().virtualize(name, cfg.virtual); err != nil {
-			return err
-		}
-		c.passivateAfter(cfg.passivate)
-	} else if cfg.passivate > 0 {
-		if c.impl().isFunc() {
-			return fmt.Errorf("spawn %q: an actor that is a function cannot be passivated: it has no state", name)
-		}
-		if cfg.gate != nil {
-			return fmt.Errorf("spawn %q: a Gated actor cannot be passivated: what it has sent may not have left", name)
-		}
-		c.passivateAfter(cfg.passivate)
 	}
 	if cfg.significant {
-		if cfg.lifetime == Permanent {
-			return fmt.Errorf("spawn %q: a Permanent actor cannot be Significant: it does not end by itself", name)
-		}
 		c.flags.Or(significant)
+	}
+}
+
+// setExt gives the actor the extension that some options need.
+func (c *core) setExt(cfg *spawnConfig) {
+	if cfg.reentrant {
+		c.needExtLocked().reentry = new(reentry)
 	}
 	if cfg.guardian != nil {
 		c.needExtLocked().guardian = cfg.guardian
@@ -300,19 +315,29 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 	if h := newThread(cfg.runsOn); h != nil {
 		c.needExtLocked().thread = h
 	}
-	if cfg.super != c.kind.super || len(cfg.around) > 0 || special || cfg.gate != nil {
-		own := *c.kind
-		own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
-		if cfg.gate != nil {
-			c.impl().gateBy(cfg.gate)
-			own.around = append(make([]ReceiveMiddleware, 0, 1), own.around...) // not nil: serve has no short way for it
-		}
-		if special {
-			own.queue = queue
-		}
-		c.kind = &own
+}
+
+// setKind gives the actor a kind of its own, if it differs from others of its type.
+func (c *core) setKind(cfg *spawnConfig, special bool, queue any) {
+	if o := cfg.observer; o != nil {
+		cfg.around = append(cfg.around, func(_ context.Context, r Reception, next func() error) error {
+			o.Received(r.To)
+			return next()
+		})
 	}
-	return nil
+	if cfg.super == c.kind.super && len(cfg.around) == 0 && !special && cfg.gate == nil {
+		return
+	}
+	own := *c.kind
+	own.super, own.around = cfg.super, slices.Concat(own.around, cfg.around)
+	if cfg.gate != nil {
+		c.impl().gateBy(cfg.gate)
+		own.around = append(make([]ReceiveMiddleware, 0, 1), own.around...) // not nil: serve has no short way for it
+	}
+	if special {
+		own.queue = queue
+	}
+	c.kind = &own
 }
 
 // kindOn returns the kind of such actors on those workers.

@@ -2,14 +2,11 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,16 +21,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/intake"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/server/access"
-	"github.com/greenroom-go/greenroom/server/awsshadow"
-	"github.com/greenroom-go/greenroom/server/azure"
-	"github.com/greenroom-go/greenroom/server/homie"
-	"github.com/greenroom-go/greenroom/server/layout"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 	"github.com/greenroom-go/greenroom/server/refusal"
 	"github.com/greenroom-go/greenroom/server/script"
-	"github.com/greenroom-go/greenroom/server/sparkplug"
 	"github.com/greenroom-go/greenroom/server/template"
-	"github.com/greenroom-go/greenroom/server/thingsboard"
 )
 
 // Limits of the HTTP side. A body is limited to entity.MaxPayloadBytes.
@@ -108,179 +99,6 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	return open(ctx, cfg, func() (entity.Store, error) {
 		return openStore(ctx, cfg.Store, cfg.Logger, sqlite.Options{SealAfter: cfg.SealAfter, ChangeLogAge: cfg.ChangeLogAge})
 	})
-}
-
-// open is like New, with the caller's store.
-func open(ctx context.Context, cfg Config, openStore func() (entity.Store, error)) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: cfg.Logger, refusals: refusal.NewCounter(cfg.Logger), conns: newHTTPConns(MaxHTTPConnections), bodies: intake.New(maxBodies), making: intake.New(maxMaking), answers: intake.New(maxAnswers)}
-	s.shutdown = sync.OnceValue(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), cfg.DrainTimeout)
-		defer cancel()
-		return s.drain(ctx)
-	})
-	s.serving, s.end = context.WithCancel(context.Background())
-	var undo []func(context.Context)
-	defer func() {
-		if err != nil {
-			s.end()
-			over, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
-			defer cancel()
-			for _, undone := range slices.Backward(undo) {
-				undone(over)
-			}
-		}
-	}()
-	if s.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
-		return nil, err
-	}
-	s.conns.proxies = s.proxies
-	if cfg.TLS.Enabled() {
-		if cfg.TLS.ACME.Cache, err = cfg.acmeCache(); err != nil {
-			return nil, err
-		}
-		if s.certificates, err = newCertificates(cfg.TLS, cfg.Logger); err != nil {
-			return nil, err
-		}
-	}
-	if err = s.listen(ctx); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(context.Context) {
-		_ = s.httpLn.Close()
-		_ = s.mqttLn.Close()
-	})
-	store, err := openStore()
-	if err != nil {
-		return nil, err
-	}
-	s.system = actor.NewSystem("greenroom", actor.WithLogger(cfg.Logger))
-	undo = append(undo, func(ctx context.Context) { _, _ = s.system.Shutdown(ctx) })
-	if s.runtime, err = entity.Open(ctx, s.system, store, cfg.Entity); err != nil {
-		_ = store.Close() // the error that led here says more
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) { _ = s.runtime.Close(ctx) })
-	if s.mappings, err = mapping.Open(ctx, s.runtime, mapping.Config{Logger: cfg.Logger}); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) { _ = s.mappings.Close(ctx) })
-	if s.alarms, err = alarm.Open(ctx, s.runtime, alarm.Config{Logger: cfg.Logger, Encode: encodeAlarmEvent}); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) { _ = s.alarms.Close(ctx) })
-	if s.book, err = access.Open(ctx, s.runtime, access.Config{Required: s.isOpen() && !cfg.Insecure, Logger: cfg.Logger}); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) { _ = s.book.Close(ctx) })
-	if s.scripts, err = script.Open(ctx, s.runtime, script.Config{May: s.scriptMay, Identity: s.scriptIdentity, Logger: cfg.Logger}); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) { _ = s.scripts.Close(ctx) })
-	if s.audit, err = access.OpenLog(ctx, s.runtime); err != nil {
-		return nil, err
-	}
-	_, particular, _ := net.SplitHostPort(s.HTTPAddr()) // it is a valid address
-	if cfg.front != nil {
-		particular = cfg.front.particular
-	}
-	s.claims = access.NewClaims(s.book)
-	s.gate = &gate{s.book, s.audit, s.runtime, newSessions(particular, s.runtime, cfg.Logger), cfg.Logger}
-	over, err := s.gate.sessions.open(ctx, s.book)
-	if err != nil {
-		return nil, err
-	}
-	s.background.Go(func() { s.gate.sessions.clear(s.serving, over) })
-	if cfg.OIDC.Enabled() {
-		if s.oidc, err = newOIDCLogin(&cfg.OIDC, s.gate, particular, cfg.Logger); err != nil {
-			return nil, err
-		}
-	}
-	if s.templates, err = template.Open(ctx, s.runtime, cfg.Logger, takenTopics()); err != nil {
-		return nil, err
-	}
-	s.finder = search.New(s.runtime, cfg.Logger)
-	undo = append(undo, func(context.Context) { s.finder.Close() })
-	s.retention = retention.New(s.runtime, cfg.Logger)
-	if s.broker, err = mqtt.New(mqtt.Config{Listener: s.encrypted(s.mqttLn, mqttProtocols), Runtime: s.runtime, Access: s.book, Refusals: s.refusals, Logger: cfg.Logger, Limits: cfg.MQTTLimits, Layouts: append(layouts(s.provisioner(), s.claims), template.NewLayout(s.templates), &azure.Layout{}), Record: s.gate.note, LoggedIn: recognized, Keeper: s.runtime}); err != nil {
-		return nil, err
-	}
-	undo = append(undo, func(ctx context.Context) {
-		s.broker.Stop()
-		s.broker.Close(ctx)
-	})
-	s.streams = &streamAPI{runtime: s.runtime, serving: s.serving, places: newPlaces()}
-	s.bulk = &bulkAPI{runtime: s.runtime, finder: s.finder, serving: s.serving}
-	s.find = &entityFinder{s.finder, &entityEncoder{s.runtime}, findTimeout, maxPageBytes}
-	s.metrics = newMetrics(s)
-	s.openConsole()
-	undo = append(undo, func(context.Context) { s.closeConsole() })
-	s.operations = s.resources()
-	handler, err := s.handler()
-	if err != nil {
-		return nil, err
-	}
-	s.http = &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeAllIn,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ConnState: s.conns.note, ConnContext: withConn,
-		ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug), // errors caused by clients
-	}
-	// Do this last: nobody would see the token of a server that fails to start.
-	if err := s.makeAdmin(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// listen opens the listeners, unless a Front has them.
-func (s *Server) listen(ctx context.Context) (err error) {
-	if f := s.cfg.front; f != nil {
-		s.httpLn, s.mqttLn = f.http, f.mqtt
-		return nil
-	}
-	open := s.cfg.Insecure || s.certificates != nil
-	if s.httpLn, err = listen(ctx, "HTTP", "--http", s.cfg.HTTP, open); err != nil {
-		return err
-	}
-	if s.mqttLn, err = listen(ctx, "MQTT", "--mqtt", s.cfg.MQTT, open); err != nil {
-		_ = s.httpLn.Close()
-	}
-	return err
-}
-
-// layouts returns the conventions of topics that devices may use besides the server's own and those
-// of templates.
-func layouts(p thingsboard.Provisioner, c thingsboard.Claimer) []layout.Layout {
-	return []layout.Layout{&thingsboard.Layout{Provisioner: p, Claims: c}, &awsshadow.Layout{}, &sparkplug.Layout{}, &homie.Layout{}}
-}
-
-// takenTopics returns the topics that templates may not use.
-func takenTopics() []template.Taken {
-	list := []template.Taken{{Prefix: "e/", Owner: "the server"}}
-	for _, l := range append(layouts(nil, nil), &azure.Layout{}) {
-		for _, prefix := range l.Prefixes() {
-			list = append(list, template.Taken{Prefix: prefix, Owner: "another convention"})
-		}
-	}
-	return list
-}
-
-// isOpen reports whether other machines can reach the server.
-func (s *Server) isOpen() bool { return !onLoopback(s.httpLn) || !onLoopback(s.mqttLn) }
-
-// makeAdmin creates the first admin if clients must log in and nobody could, and another one if
-// requested.
-func (s *Server) makeAdmin(ctx context.Context) (err error) {
-	spec := access.Spec{Name: "admin", Grants: []access.Grant{{Role: access.Admin}}, By: "the start of the server"}
-	switch {
-	case s.book.Guarded() && s.book.Empty():
-	case s.cfg.NewAdmin:
-		spec.Name = "admin-" + strings.ToLower(rand.Text()[:8])
-	default:
-		return nil
-	}
-	s.firstToken, _, err = s.book.Create(ctx, &spec)
-	return err
 }
 
 // FirstToken returns the token of the admin that New has created: at the first start of a server

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/postgres"
@@ -114,12 +115,7 @@ func (o *serveOptions) provider() error {
 	return nil
 }
 
-func newServe() *cobra.Command {
-	var o serveOptions
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve MQTT, HTTP and the dashboard.",
-		Long: `Serve MQTT, HTTP and the dashboard in one process.
+const serveLong = `Serve MQTT, HTTP and the dashboard in one process.
 
 Devices publish readings to the MQTT topic e/{id}/telemetry, where {id} names
 the entity, as JSON: {"temperature":21.5}, or with the time of the measurement
@@ -149,85 +145,118 @@ send. If that one ends, another one takes over. The nodes find each other in the
 database; see greenroom cluster.
 
 On SIGTERM or Ctrl-C the server writes out what it has accepted and stops; a
-second signal stops it at once.`,
-		Example: `  greenroom serve --demo
+second signal stops it at once.`
+
+const serveExample = `  greenroom serve --demo
   greenroom serve --data /var/lib/greenroom --http 127.0.0.1:9090
   greenroom serve --store 'postgres://greenroom@db.example.org/plant?sslmode=verify-full'
-  greenroom serve --store postgres:///plant --join 10.0.0.1:7401 --node n1`,
+  greenroom serve --store postgres:///plant --join 10.0.0.1:7401 --node n1`
+
+func newServe() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve MQTT, HTTP and the dashboard.",
+		Long:    serveLong,
+		Example: serveExample,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := configure(cmd); err != nil {
 				return err
 			}
-			if o.store != "" && o.data != "" {
-				return usagef("only one of --data and --store may be given")
-			}
-			if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
-				return usagef("--store: %w", err)
-			}
-			if err := o.joining.check(&o); err != nil {
-				return err
-			}
-			if o.tls.Enabled() {
-				if err := o.tls.Check(); err != nil {
-					return usagef("%w", err)
-				}
-			}
-			if err := server.CheckProxies(o.proxies); err != nil {
-				return usagef("%w", err)
-			}
-			if err := o.provider(); err != nil {
+			entities, err := o.validate()
+			if err != nil {
 				return err
 			}
 			if o.check {
-				_, err := o.entities()
-				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
-				}
-				return err
+				fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+				return nil
 			}
-			if o.demo && (o.tls.Enabled() || o.newAdmin) {
-				return usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them")
-			}
-			return serve(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serve(cmd.Context(), o, entities, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.data, "data", "", "data directory (default ./"+server.DefaultDataDir+"; with --demo a temporary one)")
-	cmd.Flags().StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
-	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
-	cmd.Flags().StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
-	cmd.Flags().StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory, and none if the store is a database; off for none); a node of a cluster has it while it owns the store")
-	cmd.Flags().String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
-	cmd.Flags().StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
-	cmd.Flags().StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
-	cmd.Flags().StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority issues the certificate (ACME); it must be able to reach --http at their port 443, and you agree to its terms")
-	cmd.Flags().StringVar(&o.tls.ACME.Email, "acme-email", "", "where the authority of --acme reports problems")
-	cmd.Flags().StringVar(&o.tls.ACME.Directory, "acme-directory", server.DefaultACMEDirectory, "URL of the authority of --acme")
-	cmd.Flags().StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with the CA certificates, in PEM, for the authority's server, if the system does not trust it")
-	cmd.Flags().StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for the certificates of --acme (default acme in the data directory)")
-	cmd.Flags().StringVar(&o.tls.ClientCA, "client-ca", "", "file with the CA certificates, in PEM, that sign the certificates of clients")
-	cmd.Flags().StringVar(&o.oidc.Issuer, "oidc-issuer", "", "URL of an OpenID Connect provider with which people can log in to the dashboard")
-	cmd.Flags().StringVar(&o.oidc.Client, "oidc-client", "", "name by which the provider knows this server")
-	cmd.Flags().StringVar(&o.secret, "oidc-secret-file", "", "file with the client secret for the provider")
-	cmd.Flags().StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim with the name of the principal")
-	cmd.Flags().StringVar(&o.oidc.CA, "oidc-ca", "", "file with the CA certificates, in PEM, for the provider, if the system does not trust it")
-	cmd.Flags().StringVar(&o.oidc.URL, "url", "", "URL by which browsers reach the server behind a proxy, such as https://plant.example")
-	cmd.Flags().StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
-	cmd.Flags().StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
-	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
-	cmd.Flags().BoolVar(&o.newAdmin, "new-admin", false, "make another admin and print its token, if the others are lost")
-	cmd.Flags().BoolVar(&o.check, checkFlag, false, "only check the configuration")
-	_ = cmd.Flags().MarkHidden(checkFlag) // the flag exists
-	cmd.Flags().BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
-	cmd.Flags().StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
-	cmd.Flags().StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
-	cmd.Flags().Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
-	cmd.Flags().DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
-	cmd.Flags().DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
-	cmd.Flags().DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
-	cmd.Flags().DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history when no value has come for it for so long")
-	cmd.Flags().DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes for so long, so that streams and mappings can resume after a pause, in at most 64 MiB")
-	cmd.Flags().Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
+	f := cmd.Flags()
+	o.addFlags(f)
+	o.addTLSFlags(f)
+	o.addOIDCFlags(f)
+	o.addEntityFlags(f)
+	_ = f.MarkHidden(checkFlag) // the flag exists
 	return cmd
+}
+
+// validate returns the configuration of the entity runtime, or what is wrong with the options.
+func (o *serveOptions) validate() (c entity.Config, err error) {
+	if o.store != "" && o.data != "" {
+		return c, usagef("only one of --data and --store may be given")
+	}
+	if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
+		return c, usagef("--store: %w", err)
+	}
+	if err := o.joining.check(o); err != nil {
+		return c, err
+	}
+	if o.tls.Enabled() {
+		if err := o.tls.Check(); err != nil {
+			return c, usagef("%w", err)
+		}
+	}
+	if err := server.CheckProxies(o.proxies); err != nil {
+		return c, usagef("%w", err)
+	}
+	if err := o.provider(); err != nil {
+		return c, err
+	}
+	if o.demo && (o.tls.Enabled() || o.newAdmin) {
+		return c, usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them")
+	}
+	return o.entities()
+}
+
+// addFlags adds the flags that are about no single part of the server.
+func (o *serveOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.data, "data", "", "data directory (default ./"+server.DefaultDataDir+"; with --demo a temporary one)")
+	f.StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
+	f.StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
+	f.StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
+	f.StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory, and none if the store is a database; off for none); a node of a cluster has it while it owns the store")
+	f.String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
+	f.StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
+	f.StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
+	f.BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
+	f.BoolVar(&o.newAdmin, "new-admin", false, "make another admin and print its token, if the others are lost")
+	f.BoolVar(&o.check, checkFlag, false, "only check the configuration")
+	f.BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
+	f.StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
+	f.StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
+}
+
+func (o *serveOptions) addTLSFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
+	f.StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
+	f.StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority issues the certificate (ACME); it must be able to reach --http at their port 443, and you agree to its terms")
+	f.StringVar(&o.tls.ACME.Email, "acme-email", "", "where the authority of --acme reports problems")
+	f.StringVar(&o.tls.ACME.Directory, "acme-directory", server.DefaultACMEDirectory, "URL of the authority of --acme")
+	f.StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with the CA certificates, in PEM, for the authority's server, if the system does not trust it")
+	f.StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for the certificates of --acme (default acme in the data directory)")
+	f.StringVar(&o.tls.ClientCA, "client-ca", "", "file with the CA certificates, in PEM, that sign the certificates of clients")
+}
+
+func (o *serveOptions) addOIDCFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.oidc.Issuer, "oidc-issuer", "", "URL of an OpenID Connect provider with which people can log in to the dashboard")
+	f.StringVar(&o.oidc.Client, "oidc-client", "", "name by which the provider knows this server")
+	f.StringVar(&o.secret, "oidc-secret-file", "", "file with the client secret for the provider")
+	f.StringVar(&o.oidc.Claim, "oidc-claim", server.DefaultOIDCClaim, "claim with the name of the principal")
+	f.StringVar(&o.oidc.CA, "oidc-ca", "", "file with the CA certificates, in PEM, for the provider, if the system does not trust it")
+	f.StringVar(&o.oidc.URL, "url", "", "URL by which browsers reach the server behind a proxy, such as https://plant.example")
+}
+
+func (o *serveOptions) addEntityFlags(f *pflag.FlagSet) {
+	f.Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
+	f.DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
+	f.DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
+	f.DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
+	f.DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history when no value has come for it for so long")
+	f.DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes for so long, so that streams and mappings can resume after a pause, in at most 64 MiB")
+	f.Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 }
 
 // visitable returns an address that people can use: that of all interfaces, 0.0.0.0 or [::], has the
@@ -241,13 +270,9 @@ func (o *serveOptions) visitable(addr string) string {
 	return net.JoinHostPort(names[0], port)
 }
 
-func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err error) {
+func serve(ctx context.Context, o serveOptions, entities entity.Config, stdout, stderr io.Writer) (err error) {
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	entities, err := o.entities()
-	if err != nil {
-		return err
-	}
 	where := o.data
 	switch {
 	case o.store != "":
@@ -295,7 +320,12 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	if !o.demo {
 		return s.Run(ctx)
 	}
-	// The demo ends before the server does, so that it does not seem to fail.
+	return runWithDemo(ctx, s)
+}
+
+// runWithDemo runs the server and what publishes the demo's readings. The demo ends before the server does, so that it
+// does not seem to fail.
+func runWithDemo(ctx context.Context, s *server.Server) error {
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	ran := make(chan error, 1)
@@ -305,9 +335,9 @@ func serve(ctx context.Context, o serveOptions, stdout, stderr io.Writer) (err e
 	demo := make(chan error, 1)
 	go func() { demo <- serveDemo(demoing, s.MQTTAddr(), s.HTTPAddr()) }()
 	select {
-	case err = <-ran: // it failed, and so will the demo
+	case err := <-ran: // it failed, and so will the demo
 		return err
-	case err = <-demo:
+	case err := <-demo:
 		if ctx.Err() != nil { // it was stopped
 			err = nil
 		}
