@@ -29,7 +29,7 @@ type Node struct {
 	mu      sync.Mutex
 	peers   map[string]string    // addresses by name, guarded by mu
 	offers  map[string]offer     // guarded by mu
-	nursery actor.Ref[order]     // made on first need, guarded by mu
+	spawner actor.Ref[order]     // made on first need, guarded by mu
 	past    *recent.Nodes[*past] // of nodes that were lost, guarded by mu
 
 	incarnations incarnations // to which there are ways

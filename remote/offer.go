@@ -77,21 +77,21 @@ type order struct {
 func (n *Node) spawn(node string, q spawnRequest, reply func(actor.PID, error)) {
 	n.mu.Lock()
 	o, ok := n.offers[q.Offer]
-	if ok && n.nursery.IsZero() {
-		n.nursery, _ = actor.TrySpawn(n.sys, nurseryName, newNursery)
+	if ok && n.spawner.IsZero() {
+		n.spawner, _ = actor.TrySpawn(n.sys, spawnerName, newSpawner)
 	}
-	nursery := n.nursery
+	spawner := n.spawner
 	n.mu.Unlock()
 	switch {
 	case !ok:
 		reply(actor.PID{}, fmt.Errorf("%w: %q", ErrNotOffered, q.Offer))
-	case nursery.IsZero():
-		reply(actor.PID{}, fmt.Errorf("spawn /%s: %w", nurseryName, actor.ErrStopped))
+	case spawner.IsZero():
+		reply(actor.PID{}, fmt.Errorf("spawn /%s: %w", spawnerName, actor.ErrStopped))
 	default:
-		if err := nursery.TryTell(context.Background(), order{node, q.Name, o, reply}); err != nil {
+		if err := spawner.TryTell(context.Background(), order{node, q.Name, o, reply}); err != nil {
 			n.mu.Lock()
-			if n.nursery == nursery { // somebody has stopped it: the next order makes another one
-				n.nursery = actor.Ref[order]{}
+			if n.spawner == spawner { // somebody has stopped it: the next order makes another one
+				n.spawner = actor.Ref[order]{}
 			}
 			n.mu.Unlock()
 			reply(actor.PID{}, err)
@@ -99,16 +99,16 @@ func (n *Node) spawn(node string, q spawnRequest, reply func(actor.PID, error)) 
 	}
 }
 
-// nurseryName is the name of the actor below which actors are that other nodes have spawned.
-const nurseryName = "remote"
+// spawnerName is the name of the actor below which actors are that other nodes have spawned.
+const spawnerName = "remote"
 
-// nursery has a child for each node, whose children are the actors that it has spawned.
-type nursery struct{ nodes map[string]actor.Ref[order] }
+// spawner has a child for each node, whose children are the actors that it has spawned.
+type spawner struct{ nodes map[string]actor.Ref[order] }
 
-func newNursery() *nursery { return &nursery{nodes: make(map[string]actor.Ref[order])} }
+func newSpawner() *spawner { return &spawner{nodes: make(map[string]actor.Ref[order])} }
 
 // Receive implements actor.Actor.
-func (a *nursery) Receive(ctx *actor.Context[order], o order) error {
+func (a *spawner) Receive(ctx *actor.Context[order], o order) error {
 	if node, ok := a.nodes[o.node]; ok && node.TryTell(ctx, o) == nil {
 		return nil
 	}

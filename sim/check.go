@@ -86,15 +86,15 @@ func (f *Failure) report() string {
 
 // explorer makes the runs of one test.
 type explorer struct {
-	t       *testing.T
-	opts    Options
-	f       func(w *World)
-	lookout lookout
+	t        *testing.T
+	opts     Options
+	f        func(w *World)
+	watchdog watchdog
 }
 
 func newExplorer(t *testing.T, opts Options, f func(w *World)) *explorer {
 	t.Helper()
-	return &explorer{t: t, opts: opts.withDefaults(t.Name()), f: f, lookout: lookout{out: os.Stderr, long: longStep}}
+	return &explorer{t: t, opts: opts.withDefaults(t.Name()), f: f, watchdog: watchdog{out: os.Stderr, long: longStep}}
 }
 
 // outcome is what a run has come to.
@@ -235,8 +235,8 @@ func (e *explorer) writeFiles(f *Failure) {
 // once makes one run in a bubble of its own. A run whose handler waits for what the world cannot
 // give is left where it is: nothing can end it, and the test must not wait for it as well.
 func (e *explorer) once(seed uint64, follow *schedule, detailed bool) outcome {
-	stuck := e.lookout.watch(detailed)
-	defer e.lookout.leave()
+	stuck := e.watchdog.watch(detailed)
+	defer e.watchdog.leave()
 	type end struct {
 		out   outcome
 		panic any
@@ -285,7 +285,7 @@ func (e *explorer) bubble(seed uint64, follow *schedule, detailed bool) (out out
 		go func() {
 			defer close(over)
 			w = newWorld(e.opts, seed, follow, detailed)
-			e.lookout.world.Store(w)
+			e.watchdog.world.Store(w)
 			inBubble(w, e.f)
 		}()
 		<-over

@@ -262,7 +262,7 @@ func TestAHandlerThatComputesForLongIsToldOf(t *testing.T) {
 			return nil
 		}).Tell(w.Context(), 1)
 	})
-	e.lookout.out, e.lookout.long = told, time.Millisecond
+	e.watchdog.out, e.watchdog.long = told, time.Millisecond
 	if out := e.once(1, nil, false); out.failure != nil {
 		t.Errorf("failed with %v", out.failure)
 	}
@@ -282,7 +282,7 @@ func TestAHandlerThatWaitsForALockIsRefused(t *testing.T) {
 			return nil
 		}).Tell(w.Context(), 1)
 	})
-	e.lookout.long = time.Millisecond
+	e.watchdog.long = time.Millisecond
 	f := e.explore()
 	if f == nil {
 		t.Fatal("nothing was found")

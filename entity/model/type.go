@@ -92,7 +92,7 @@ func Parse(data []byte) (*Type, error) {
 	d.DisallowUnknownFields()
 	t := new(Type)
 	if err := d.Decode(t); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, misfit(err))
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, wrongType(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: something follows the type", ErrInvalid)
@@ -100,9 +100,9 @@ func Parse(data []byte) (*Type, error) {
 	return t, t.Check()
 }
 
-// misfit says where a value of another sort stands than the one that must be there, in
+// wrongType says where a value of another sort stands than the one that must be there, in
 // the words of JSON in place of those of Go.
-func misfit(err error) error {
+func wrongType(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return err

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// lookout watches a run from outside of its bubble, where the time is the real one. A step
+// watchdog watches a run from outside of its bubble, where the time is the real one. A step
 // takes microseconds. In one that takes longer the handler may wait for a socket, which is no
 // matter of the seed: the run is refused when the step is over. And it may wait for something
 // that is not coming, for a lock that another handler holds for example, which no bubble
 // notices: then the run is abandoned. A handler that only computes is reported.
-type lookout struct {
+type watchdog struct {
 	world atomic.Pointer[World]
 	out   io.Writer     // for what cannot wait until the step is over
 	long  time.Duration // after which a step that is not over is reported, and one that waits is abandoned
@@ -25,30 +25,30 @@ type lookout struct {
 }
 
 const (
-	glance       = 20 * time.Millisecond
-	strictGlance = 200 * time.Microsecond // in runs that are looked at closely
-	longStep     = 10 * time.Second
+	interval       = 20 * time.Millisecond
+	strictInterval = 200 * time.Microsecond // in runs that are looked at closely
+	longStep       = 10 * time.Second
 )
 
 // watch begins to watch a run, and returns where it comes if it has to be given up.
 // REQUIRES: called outside of a bubble.
-func (l *lookout) watch(strict bool) (stuck <-chan outcome) {
+func (l *watchdog) watch(strict bool) (stuck <-chan outcome) {
 	l.stuck, l.stop, l.ended = make(chan outcome, 1), make(chan struct{}), make(chan struct{})
-	pace := glance
+	pace := interval
 	if strict {
-		pace = strictGlance
+		pace = strictInterval
 	}
 	go func() {
 		defer close(l.ended)
 		tick := time.NewTicker(pace)
 		defer tick.Stop()
-		var s stint
+		var s observed
 		for {
 			select {
 			case <-l.stop:
 				return
 			case <-tick.C:
-				l.glance(&s)
+				l.look(&s)
 			}
 		}
 	}()
@@ -56,29 +56,29 @@ func (l *lookout) watch(strict bool) (stuck <-chan outcome) {
 }
 
 // leave ends the watch.
-func (l *lookout) leave() {
+func (l *watchdog) leave() {
 	l.world.Store(nil)
 	close(l.stop)
 	<-l.ended
 }
 
-// stint is a step as the lookout sees it.
-type stint struct {
+// observed is a step as the watchdog sees it.
+type observed struct {
 	step  int64 // counted from 1
 	since time.Time
-	seen  uint // glances at it
+	seen  uint // looks at it
 	told  bool
 }
 
-// glance looks whether the step is the one of the last glance.
-func (l *lookout) glance(s *stint) {
+// look checks whether the step is the one of the last look.
+func (l *watchdog) look(s *observed) {
 	w := l.world.Load()
 	if w == nil {
 		return
 	}
 	step := w.underway.Load()
 	if step == 0 || step != s.step {
-		*s = stint{step: step, since: time.Now()}
+		*s = observed{step: step, since: time.Now()}
 		return
 	}
 	lasted := time.Since(s.since)
@@ -114,7 +114,7 @@ var waiting = regexp.MustCompile(`\[(?:sync\.|semacquire|chan |select|IO wait)`)
 
 // giveUp ends the watch over a run that will not end. REQUIRES: a step is being run, so that
 // nobody writes what is read here.
-func (l *lookout) giveUp(w *World, step int64, stack string) {
+func (l *watchdog) giveUp(w *World, step int64, stack string) {
 	text := refusedWait
 	if w.outside.Load() != nil {
 		text = refusedOutside
