@@ -80,6 +80,15 @@ type spawnConfig struct {
 	ordered     bool // queue is that of Ordered
 }
 
+type spawnOption func(*spawnConfig)
+
+func (f spawnOption) applySpawn(c *spawnConfig) { f(c) }
+
+// order sets the order of the mailbox: what creates its queue, and that queue's message type.
+func (c *spawnConfig) order(queue func() any, of func() string) {
+	c.queue, c.queueOf, c.ordered = queue, of, false
+}
+
 // Spawn starts an actor and returns its reference; newActor makes the state, again for each
 // restart. When Spawn returns, Init has returned. A failing Init is a failure like any other: the
 // supervisor decides.
