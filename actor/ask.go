@@ -92,7 +92,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 // the caller must call own.inquired. asked is the request that it handles, if there is one.
 func (a *call[R]) begin(o origin, i inquiry) (own *core, asked pendingAsk, err error) {
 	from, w := o.caller()
-	if err := a.pause.begin(a.sys, from, w); err != nil {
+	if err := a.pause.begin(a.sys, from, w, o.own); err != nil {
 		return nil, nil, err
 	}
 	if !o.own {

@@ -16,8 +16,8 @@ import (
 // other way counts, as does one that computes: in [Blocking], with a derived context (use
 // [Within]), or for the Init of a child that waits. When all workers wait in this way for actors of
 // their own bulkhead, nothing proceeds there until one of the waits times out. A handler that was
-// killed and has not returned no longer counts; one that has waited for room in a full mailbox is
-// one too many until it returns.
+// killed and has not returned no longer counts; one that has waited for room in a full mailbox, or in
+// which an [Inline] actor has waited with its own context, is one too many until it returns.
 //
 // The processors are shared. While there is more to do than they can handle, each worker gets as
 // much of their time as any other, and a worker of a bulkhead gets weight times as much as one of

@@ -316,3 +316,34 @@ func TestBulkheadsDoNotStarveEachOther(t *testing.T) {
 		}
 	}
 }
+
+// Where messages take longer than a turn should, actors that share a worker get as many as their weights say.
+func TestActorsWhoseMessagesTakeLongShareAWorkerByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+		weights := []int{1, 4, 16}
+		handled := make([]atomic.Int32, len(weights))
+		var over atomic.Bool
+		for i, weight := range weights {
+			ref := actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error {
+				if !over.Load() {
+					time.Sleep(300 * time.Microsecond)
+					handled[i].Add(1)
+				}
+				return nil
+			}, actor.OnBulkhead("one"), actor.Weight(weight))
+			for range 2000 {
+				ref.Tell(bg, 1)
+			}
+		}
+		time.Sleep(500 * time.Millisecond)
+		over.Store(true)
+		synctest.Wait()
+		one := float64(handled[0].Load())
+		for i, weight := range weights {
+			if share := float64(handled[i].Load()) / one / float64(weight); share < 0.9 || share > 1.1 {
+				t.Errorf("of weight %d: %d messages, beside %d of weight 1", weight, handled[i].Load(), handled[0].Load())
+			}
+		}
+	})
+}

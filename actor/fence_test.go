@@ -660,3 +660,33 @@ func TestWhatAFencedActorHadIsNobodyElses(t *testing.T) {
 		}
 	})
 }
+
+// A handler that shuts another system down, which takes for ever, can be killed as in any other wait.
+func TestKillEndsAHandlerThatShutsAnotherSystemDown(t *testing.T) {
+	for name, with := range map[string]func(*actor.Context[any]) context.Context{
+		"with its context": func(ctx *actor.Context[any]) context.Context { return ctx },
+		"without":          func(*actor.Context[any]) context.Context { return bg },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys, other, stuck := actortest.NewSystem(t), actor.NewSystem("other", quiet), newHeld()
+				actor.SpawnFunc(other, "", func(*actor.Context[any], any) error {
+					close(stuck.entered)
+					<-stuck.release
+					return nil
+				}).Tell(bg, nil)
+				<-stuck.entered
+				ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error {
+					_, err := other.Shutdown(with(ctx))
+					return err
+				})
+				down := ended(t, sys, ref)
+				ref.Tell(bg, nil)
+				synctest.Wait()
+				ref.Kill()
+				endsWithoutDelay(t, down)
+				close(stuck.release)
+			})
+		})
+	}
+}

@@ -16,7 +16,7 @@ type inbox[T any] struct {
 func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
 	from, w := caller(ctx)
 	b := &inbox[T]{sys: sys}
-	if err := b.pause.begin(sys, from, w); err != nil {
+	if err := b.pause.begin(sys, from, w, isTurn(ctx)); err != nil {
 		return nil, err
 	}
 	if b.pause.parked() {

@@ -16,14 +16,15 @@ type pause struct {
 	parking parking // parking.who is set for a handler whose stack is set aside
 	waiter  *waiter // for a goroutine
 	from    *core   // the goroutine may be that of a worker which runs this actor
+	own     bool    // it is, if any worker does: the actor is Inline, and waits with its own context
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
-// not nil. It fails when so many handlers wait already that this one may not, and when the caller is
+// not nil, with its own context or with one derived from that. It fails when so many handlers wait already that this one may not, and when the caller is
 // another goroutine that has the handler's own context.
-func (p *pause) begin(sys *System, from *core, w *worker) error {
+func (p *pause) begin(sys *System, from *core, w *worker, own bool) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
-		p.waiter, p.from = sys.waiters.get(), from
+		p.waiter, p.from, p.own = sys.waiters.get(), from, own && w == nil
 		return nil
 	}
 	if co := w.co.Load(); co.g != currentG() { // whose stack would be set aside, and not the handler's
@@ -47,7 +48,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return true
 	}
 	if c := p.from; c != nil {
-		defer c.cover(false).uncover()
+		defer c.cover(p.own).uncover()
 	}
 	return sys.sched.waitFor(p.waiter.told, done)
 }

@@ -275,7 +275,11 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		passOnHeld(&c.core, dst, e, ask)
 		return nil
 	}
-	passOn(c.core.sys(), dst, e, ask, ctx.core.worker.Load())
+	w := ctx.core.worker.Load()
+	if w == nil && c.core.traits.runsOn() == onSender {
+		e.with = markFar(e.with) // its sender is another, by whom one cannot tell on whose stack that would be
+	}
+	passOn(c.core.sys(), dst, e, ask, w)
 	return nil
 }
 

@@ -248,9 +248,16 @@ func (s *scheduler) waiting() bool {
 // nil if none is. In a bulkhead only one is whose handler waits with its own context, which may have
 // no end: the caller goes on as soon as its wait is over, and is one too many until then.
 func (c *core) cover(own bool) *worker {
-	c = hostOf(c)
 	w := c.worker.Load()
-	if w == nil || w.s.bounded() && !own || w.current.Load() != c || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+	if w == nil {
+		w = c.host()
+	} else if w.current.Load() != c {
+		return nil
+	}
+	if w == nil || w.s.bounded() && !own || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+		return nil
+	}
+	if w.fenced.Load() && w.covered.CompareAndSwap(true, false) { // it is no worker of the system any more
 		return nil
 	}
 	s := w.s

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,4 +230,62 @@ func TestRestartByAddress(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowLog is a log handler that takes its time with lines about stuck handlers: until release is closed.
+type slowLog struct {
+	now, most, said atomic.Int32
+	release         chan struct{}
+}
+
+func (*slowLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *slowLog) Handle(_ context.Context, r slog.Record) error {
+	if !strings.Contains(r.Message, "stuck") {
+		return nil
+	}
+	l.most.Store(max(l.most.Load(), l.now.Add(1)))
+	<-l.release
+	l.now.Add(-1)
+	l.said.Add(1)
+	return nil
+}
+
+func (l *slowLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *slowLog) WithGroup(string) slog.Handler      { return l }
+
+// Reports of stuck handlers are made one round after the other, beside the monitor, which goes on letting
+// workers in; and those that have found no place in a round come with a later one.
+func TestReportsOfStuckHandlersWaitForEachOtherAndNobodyForThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &slowLog{release: make(chan struct{})}
+		sys := actor.NewSystem("x", actor.WithLogger(slog.New(log)))
+		free := make(chan struct{})
+		block := func(n int) {
+			for range n {
+				actor.SpawnFunc(sys, "", func(*actor.Context[any], any) error { <-free; return nil }).Tell(bg, nil)
+			}
+		}
+		const stuck = 100
+		block(stuck)
+		time.Sleep(2 * time.Second)
+		block(10)
+		answers := actor.SpawnFunc(sys, "", func(ctx *actor.Context[balance], m balance) error { actor.Reply(ctx, m, 1); return nil })
+		if _, err := actor.Ask(bg, answers, balance{}, actor.Within(time.Second)); err != nil {
+			t.Errorf("while a report is under way: %v", err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if n := log.most.Load(); n != 1 {
+			t.Errorf("%d reports at once", n)
+		}
+		close(log.release)
+		time.Sleep(time.Second) // before the next time at which they would be reported
+		if n := log.said.Load(); n < stuck {
+			t.Errorf("%d of %d stuck handlers are reported", n, stuck)
+		}
+		close(free)
+		if _, err := sys.Shutdown(bg); err != nil {
+			t.Error(err)
+		}
+	})
 }
