@@ -256,7 +256,9 @@ func (s *service) remove(l *glua.LState) int {
 		return 1
 	}
 	s.meter.spend(l, (end-at)/16)
+	list := tableOf(t).array
 	l.Push(t.Remove(at))
+	clear(list[len(tableOf(t).array):]) // where the interpreter leaves the last value
 	return 1
 }
 

@@ -217,8 +217,9 @@ func (s *service) response(l *glua.LState) int {
 		l.Push(l.NewFunction(func(l *glua.LState) int { l.Push(glua.LFalse); return 1 }))
 		return 1
 	}
+	s.meter.take(l, functionSize*3+userdataSize+parcelSize)
 	promise := actor.Promise(s.ctx, req)
-	l.Push(l.NewFunction(func(l *glua.LState) int {
+	l.Push(l.NewClosure(func(l *glua.LState) int {
 		if !l.ToBool(1) {
 			l.Push(glua.LBool(promise.Reject(&Error{Text: l.OptString(2, "refused")})))
 			return 1
@@ -229,7 +230,7 @@ func (s *service) response(l *glua.LState) int {
 		}
 		l.Push(glua.LBool(waits))
 		return 1
-	}))
+	}, &glua.LUserData{Value: req, Metatable: glua.LNil}))
 	return 1
 }
 

@@ -36,8 +36,25 @@ func compileSource(file, source string) (chunk *glua.FunctionProto, err error) {
 	if err != nil {
 		return nil, &Error{Text: strings.TrimSpace(err.Error())}
 	}
+	limitRoom(chunk)
 	return chunk, nil
 }
+
+// limitRoom has constructors make tables with room for a few fields. The compiler asks for room for all that are written, of which none
+// may come to be: those of a list are among them, and those that are nil. Nothing tells afterwards how much room a map has.
+func limitRoom(code *glua.FunctionProto) {
+	for i, inst := range code.Code {
+		if inst := instruction(inst); inst.op() == glua.OP_NEWTABLE && inst.c() > maxRoom {
+			code.Code[i] = uint32(inst&^(0x1ff<<9) | maxRoom<<9)
+		}
+	}
+	for _, inner := range code.FunctionPrototypes {
+		limitRoom(inner)
+	}
+}
+
+// maxRoom is how many fields have room in the smallest map.
+const maxRoom = 8
 
 // survey measures what a syntax tree costs to compile.
 type survey struct {

@@ -23,7 +23,7 @@ type stateLayout struct {
 	Options      glua.Options
 	stop         int32
 	reg          *registryLayout
-	stack        fmt.Stringer // an interface with methods; not used
+	stack        fmt.Stringer // an interface with methods, of a *stackLayout
 	alloc        unsafe.Pointer
 	currentFrame *frameLayout
 	wrapped      bool
@@ -44,9 +44,25 @@ type frameLayout struct {
 	TailCall   int
 }
 
+// stackLayout is the functions that are under way. Segments beyond segIdx are nil.
+type stackLayout struct {
+	segments []*segmentLayout
+	segIdx   uint16
+	segSp    uint8
+}
+
+// segmentLayout may have frames beyond those under way, also of other states: the interpreter uses segments again as they are.
+type segmentLayout struct {
+	array [glua.FramesPerSegment]frameLayout
+}
+
 type registryLayout struct {
-	array []glua.LValue
-	top   int
+	array   []glua.LValue
+	top     int
+	growBy  int
+	maxSize int
+	alloc   unsafe.Pointer
+	handler fmt.Stringer // an interface with methods, of the thread
 }
 
 type tableLayout struct {
@@ -101,7 +117,44 @@ type upvalueLayout struct {
 	closed bool
 }
 
+// nests reports whether a function takes of the stack of Go: it is one of Go, or the interpreter has called it within an instruction that
+// is no call.
+func (f *frameLayout) nests() bool {
+	if f.Fn.IsG {
+		return true
+	}
+	caller := f.Parent
+	if caller == nil || caller.Fn.IsG {
+		return false
+	}
+	op := instruction(caller.Fn.Proto.Code[caller.Pc-1]).op()
+	return op != glua.OP_CALL && op != glua.OP_TAILCALL
+}
+
+// fit gives a table that shares no keys maps for those that it has. There may be room for many more in the maps that it was made with.
+func (t *tableLayout) fit() {
+	fields := make(map[string]glua.LValue, len(t.strdict))
+	for k, v := range t.strdict {
+		fields[k] = v
+	}
+	places := make(map[glua.LValue]int, len(t.keys))
+	for i, k := range t.keys {
+		places[k] = i
+	}
+	t.strdict, t.k2i = fields, places
+	t.keys = append(make([]glua.LValue, 0, max(len(t.keys), leastKeys)), t.keys...)
+}
+
+// leastKeys is the least room for keys that a table gets from here. Tables with less have their keys from the interpreter.
+const leastKeys = 4
+
 func stateOf(l *glua.LState) *stateLayout      { return (*stateLayout)(unsafe.Pointer(l)) }
+func (s *stateLayout) calls() *stackLayout     { return (*stackLayout)(behind(&s.stack)) }
+func (r *registryLayout) thread() *glua.LState { return (*glua.LState)(behind(&r.handler)) }
+
+// behind returns the pointer that an interface holds.
+func behind(i *fmt.Stringer) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(i))[1] }
+
 func (s *stateLayout) thread() *glua.LState    { return (*glua.LState)(unsafe.Pointer(s)) }
 func tableOf(t *glua.LTable) *tableLayout      { return (*tableLayout)(unsafe.Pointer(t)) }
 func upvalueOf(u *glua.Upvalue) *upvalueLayout { return (*upvalueLayout)(unsafe.Pointer(u)) }
@@ -112,9 +165,12 @@ func textAt(s glua.LString) unsafe.Pointer     { return unsafe.Pointer(unsafe.St
 func checkLayout() error {
 	state := reflect.TypeFor[glua.LState]()
 	frame, reg := pointed(state, "currentFrame"), pointed(state, "reg")
+	stack, segment := stackTypes()
 	for _, c := range []struct{ ours, theirs reflect.Type }{
 		{reflect.TypeFor[stateLayout](), state},
 		{reflect.TypeFor[frameLayout](), frame},
+		{reflect.TypeFor[stackLayout](), stack},
+		{reflect.TypeFor[segmentLayout](), segment},
 		{reflect.TypeFor[registryLayout](), reg},
 		{reflect.TypeFor[tableLayout](), reflect.TypeFor[glua.LTable]()},
 		{reflect.TypeFor[upvalueLayout](), reflect.TypeFor[glua.Upvalue]()},
@@ -124,6 +180,21 @@ func checkLayout() error {
 		}
 	}
 	return nil
+}
+
+// stackTypes returns the types of a stack and of its segments, nil for what is not there.
+func stackTypes() (stack, segment reflect.Type) {
+	l := glua.NewState(glua.Options{SkipOpenLibs: true, MinimizeStackMemory: true, RegistrySize: firstValues, CallStackSize: frameRoom})
+	defer l.Close()
+	held := reflect.ValueOf(l).Elem().FieldByName("stack")
+	if held.Kind() != reflect.Interface || held.Elem().Kind() != reflect.Pointer {
+		return nil, nil
+	}
+	stack = held.Elem().Type().Elem()
+	if f, ok := stack.FieldByName("segments"); ok && f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Pointer {
+		segment = f.Type.Elem().Elem()
+	}
+	return stack, segment
 }
 
 // pointed returns the type that a field points to, nil if there is no such field.

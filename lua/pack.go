@@ -297,6 +297,8 @@ type maker[V any] interface {
 	// item sets the next value of the list, the one with the key i.
 	item(table V, i int, v V)
 	field(table, key, v V)
+	// filled is called when a table has all its values.
+	filled(table V)
 	// full says why no more values may be made.
 	full() error
 }
@@ -409,6 +411,7 @@ func (u *unpacker[V]) table(depth int) (t V, err error) {
 			return t, err
 		}
 	}
+	u.make.filled(t)
 	return t, nil
 }
 

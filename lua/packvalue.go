@@ -91,6 +91,8 @@ func (goMaker) field(table, key, v any) {
 	t.Fields = append(t.Fields, Field{key, v})
 }
 
+func (goMaker) filled(any) {}
+
 // unpackGo returns packed values as those of Go.
 func unpackGo(packed []byte) ([]any, error) {
 	return (&unpacker[any]{in: packed, make: goMaker{}}).all(nil)
@@ -207,6 +209,14 @@ func (m scriptMaker) field(table, key, v glua.LValue) {
 		return
 	}
 	t.RawSet(key, v)
+}
+
+// filled takes back the room for fields that came several times.
+func (m scriptMaker) filled(table glua.LValue) {
+	t := tableOf(table.(*glua.LTable))
+	if t.shared() == nil && cap(t.keys) > 2*len(t.keys)+maxRoom {
+		t.fit()
+	}
 }
 
 func (m scriptMaker) full() error {

@@ -2,7 +2,9 @@ package lua_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/lua"
 )
@@ -37,7 +39,7 @@ func TestWhatFunctionsOfGoDoIsPaidFor(t *testing.T) {
 		"sort, what is in order": {`local t = {} for i = 1, 1600 do t[i] = i end `, `table.sort(t)`, 1600},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
+			sys := actortest.NewSystem(t, actor.WithAskTimeout(time.Minute))
 			rt, err := lua.Open(sys, lua.Config{Steps: steps, Path: folder(scripts{"a.lua": `
 				local n = 0
 				greenroom.dispatch(function(cmd)

@@ -106,6 +106,9 @@ func (p *parcel) enter(a *account) error {
 	return nil
 }
 
+// hold counts the parcel of a request that may be answered later.
+func (p *parcel) hold(w *walker) { w.size += int64(len(p.body)) + parcelSize }
+
 // leave takes the parcel out of the account. Further calls do nothing.
 func (p *parcel) leave() {
 	if k := p.now().stake; k != nil {

@@ -74,7 +74,8 @@ type task struct {
 	parcel *parcel // of the message, nil if it is none
 	number uint64  // of the request, for scripts of skynet; 0 if nobody waits for an answer
 	sender actor.PID
-	nested int // coroutines that have resumed each other
+	body   int64 // bytes of the message, which the engine has until the handler ends
+	nested int   // coroutines that have resumed each other
 
 	loading map[string]bool // modules whose files are being run; handlers do not see those of others
 	rerun   *rerun          // for what the file leaves that is being run again
@@ -172,7 +173,8 @@ func (s *service) handle(m *asked, p *parcel) error {
 	if s.handler == nil {
 		return &Error{Text: s.file + ": the service takes no messages: it has not called dispatch"}
 	}
-	args, err := s.values.unpackScratch(p.now().body)
+	body := p.now().body
+	args, err := s.values.unpackScratch(body)
 	if err != nil {
 		return err
 	}
@@ -180,7 +182,7 @@ func (s *service) handle(m *asked, p *parcel) error {
 	if s.spare = nil; t == nil {
 		t = &task{}
 	}
-	*t = task{asked: m, parcel: p, sender: s.ctx.Sender()}
+	*t = task{asked: m, parcel: p, sender: s.ctx.Sender(), body: int64(len(body))}
 	if s.sessions {
 		args = append(s.origin(t), args...)
 	}
@@ -253,6 +255,9 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 	if t.what == restartFunction {
 		return errRestartWaits
 	}
+	if !s.meter.charge(deepSize(l)) {
+		return s.meter.exhausted()
+	}
 	s.waiting++
 	s.busy[t.thread], s.running = t, nil
 	t.waits, t.at, t.since = what, l, time.Now()
@@ -267,6 +272,20 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 		s.meter.steps = min(steps, s.meter.steps)
 	}
 	return err
+}
+
+// deepSize returns what the functions under way take of the stack of Go beyond what any handler takes that waits.
+func deepSize(l *glua.LState) (size int64) {
+	const usual = 4
+	nested := int64(-usual)
+	for ; l != nil; l = l.Parent {
+		for f := stateOf(l).currentFrame; f != nil; f = f.Parent {
+			if f.nests() {
+				nested++
+			}
+		}
+	}
+	return max(nested, 0) * nestedSize
 }
 
 // roots adds to a walk all values that the service can reach.
@@ -284,7 +303,11 @@ func (s *service) roots(w *walker) {
 		w.add(v)
 	}
 	w.add(s.running)
-	for l := range s.busy {
+	for l, t := range s.busy {
+		w.add(l)
+		w.size += t.body
+	}
+	for _, l := range s.idle { // where the functions of their last handlers may be left
 		w.add(l)
 	}
 	for token := range s.waiters {

@@ -118,14 +118,37 @@ func (w *walker) open(v glua.LValue) {
 		if w.thread != nil {
 			w.thread(v)
 		}
-		reg := stateOf(v).reg
-		w.size += threadSize + min(2*int64(len(reg.array))*wordSize, frameRoom*frameSize)
-		w.registry(reg)
+		l := stateOf(v)
+		w.size += threadSize
+		w.frames(l.calls())
+		w.registry(l.reg)
+	}
+}
+
+// frames adds the functions that are under way in a thread. It clears what earlier ones have left behind them, which keeps these and their
+// variables, also those of other services, in memory.
+func (w *walker) frames(s *stackLayout) {
+	for i := range int(s.segIdx) + 1 {
+		frames := s.segments[i].array[:]
+		if i == int(s.segIdx) {
+			clear(frames[s.segSp:])
+			frames = frames[:s.segSp]
+		}
+		w.size += segmentSize
+		for f := range frames {
+			w.add(frames[f].Fn)
+			if frames[f].nests() {
+				w.size += nestedSize
+			}
+		}
 	}
 }
 
 func (w *walker) table(t *glua.LTable) {
 	l := tableOf(t)
+	if n := cap(l.keys); n > 0 && n < leastKeys && l.shared() == nil {
+		l.fit() // it is arg, which has a map for 32 keys
+	}
 	w.size += tableSize + int64(cap(l.array))*wordSize + int64(cap(l.keys))*wordSize
 	w.size += mapSize(len(l.keys))
 	if l.dict != nil && l.strdict != nil {
@@ -158,11 +181,13 @@ func (w *walker) function(f *glua.LFunction) {
 		w.size += upvalueSize
 		l := upvalueOf(u)
 		w.add(l.value)
-		w.registry(l.reg)
+		if l.reg != nil {
+			w.add(l.reg.thread()) // which the upvalue keeps, even a closed one
+		}
 	}
 }
 
-// registry adds the stack of a thread, which an upvalue keeps, even a closed one.
+// registry adds the values on the stack of a thread.
 func (w *walker) registry(r *registryLayout) {
 	if r == nil || !w.first(unsafe.Pointer(r)) {
 		return

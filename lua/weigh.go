@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+	"unsafe"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -17,8 +18,9 @@ const (
 	functionSize = 80 // with what the walk needs for it
 	upvalueSize  = 56
 	userdataSize = 64
-	threadSize   = 4 << 10 // without the values; the frames take less than twice what these take
-	frameSize    = 88
+	threadSize   = 4 << 10                               // without the values and the frames
+	nestedSize   = 3 << 10                               // of the stack of Go, which has up to twice what is used
+	segmentSize  = int64(unsafe.Sizeof(segmentLayout{})) // of a thread's frames
 
 	bytesPerStep  = 64 // of a string that is read or copied
 	valuesPerStep = 16 // that are moved
@@ -327,6 +329,9 @@ func (m *meter) growing(t *glua.LTable, key glua.LValue, constant bool) cost {
 	list := l.shared()
 	switch {
 	case l.keys != nil && list == nil:
+		if cap(l.keys) < leastKeys {
+			l.fit()
+		}
 		return c
 	case list != nil && isText && list.find(string(text)) != nil:
 		return c
@@ -341,7 +346,7 @@ func (m *meter) growing(t *glua.LTable, key glua.LValue, constant bool) cost {
 		c.bytes += mapSize(len(l.keys))
 		return c
 	}
-	l.keys, l.k2i = make([]glua.LValue, 0, 4), map[glua.LValue]int{}
+	l.keys, l.k2i = make([]glua.LValue, 0, leastKeys), map[glua.LValue]int{}
 	c.bytes += mapSize(1)
 	return c
 }
