@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -15,45 +14,16 @@ import (
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/codec"
 	"github.com/greenroom-go/greenroom/console"
+	"github.com/greenroom-go/greenroom/internal/guidetest"
 	"github.com/greenroom-go/greenroom/lua"
 )
 
 // The functions of this file whose names begin with "guide" have the blocks of Go of the guide as they are.
 
-// guideBlocks returns the blocks of a language.
-func guideBlocks(t *testing.T, language string) (list []string) {
-	t.Helper()
-	guide, err := os.ReadFile("../docs/guides/scripts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(guide, -1) {
-		list = append(list, string(block[1]))
-	}
-	return list
-}
+const guide = "../docs/guides/scripts.md"
 
 func TestTheGuidesGoIsCompiled(t *testing.T) {
-	lines := func(text string) string {
-		var list []string
-		for line := range strings.Lines(text) {
-			list = append(list, strings.Join(strings.Fields(line), " "))
-		}
-		return strings.TrimSpace(strings.Join(list, "\n"))
-	}
-	file, err := os.ReadFile("guide_go_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := guideBlocks(t, "go")
-	if len(blocks) < 4 {
-		t.Fatalf("the guide has %d blocks", len(blocks))
-	}
-	for _, block := range blocks {
-		if !strings.Contains(lines(string(file)), lines(block)) {
-			t.Errorf("this block of the guide is not in guide_go_test.go:\n%s", block)
-		}
-	}
+	guidetest.Compiled(t, guide, "guide_go_test.go", 4)
 }
 
 // The names that the guide has.
@@ -123,7 +93,7 @@ func TestTheGuidesGoRuns(t *testing.T) {
 	files := map[string]string{
 		"cart.lua": `require "greenroom".dispatch(function(name, m) require "greenroom".ret(name == "cart.add" and m.sku == "apple" and m.n + 1) end)`,
 	}
-	for _, block := range guideBlocks(t, "lua") {
+	for _, block := range guidetest.Blocks(t, guide, "lua") {
 		if name, _, ok := strings.Cut(strings.TrimPrefix(block, "-- "), "\n"); ok && strings.HasSuffix(name, ".lua") {
 			files[name] = block
 		}
@@ -164,7 +134,7 @@ func (c *guideCart) Receive(ctx *actor.Context[CartMsg], m CartMsg) error {
 // The Lua of the guide that calls actors of Go.
 func TestTheGuidesCallsOfGoRun(t *testing.T) {
 	calls := ""
-	for _, block := range guideBlocks(t, "lua") {
+	for _, block := range guidetest.Blocks(t, guide, "lua") {
 		if strings.Contains(block, `"/cart"`) {
 			calls = block
 		}

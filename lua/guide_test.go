@@ -1,24 +1,22 @@
 package lua_test
 
 import (
-	"os"
-	"regexp"
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/greenroom-go/greenroom/actortest"
+	"github.com/greenroom-go/greenroom/internal/guidetest"
 	"github.com/greenroom-go/greenroom/lua"
 )
 
 // TestTheGuidesScriptsRun runs the scripts of the guide: main.lua checks what the others answer.
 func TestTheGuidesScriptsRun(t *testing.T) {
-	guide, err := os.ReadFile("../docs/guides/scripts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := fstest.MapFS{}
-	for _, block := range regexp.MustCompile("(?ms)^```lua\n(-- (\\S+)\n.*?)^```$").FindAllSubmatch(guide, -1) {
-		path[string(block[2])] = &fstest.MapFile{Data: block[1]}
+	for _, block := range guidetest.Blocks(t, guide, "lua") {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(block, "-- "), "\n"); ok && strings.HasSuffix(name, ".lua") {
+			path[name] = &fstest.MapFile{Data: []byte(block)}
+		}
 	}
 	actortest.Run(t, func(k *actortest.Kit) {
 		rt, err := lua.Open(k.System(), lua.Config{Path: path})
