@@ -234,7 +234,7 @@ func TestTaskShowsWhoWaitsForWhom(t *testing.T) {
 	<-begun
 	c := console.New(sys, console.Config{})
 	for _, line := range []string{"task", "task /asker", "uniqtask"} {
-		for began := time.Now(); !strings.Contains(run(t, c, line), "/busy"); pause.For(t.Context(), time.Millisecond) {
+		for began := time.Now(); !strings.Contains(run(t, c, line), "/busy"); _ = pause.For(t.Context(), time.Millisecond) {
 			if time.Since(began) > time.Minute { // the question may be there before the asker waits
 				t.Fatalf("%s: %q does not have /busy", line, run(t, c, line))
 			}

@@ -73,7 +73,8 @@ func clearSocket(path string) error {
 	case at.Mode()&os.ModeSocket == 0:
 		return fmt.Errorf("%s is there already, and is no socket", path)
 	}
-	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	d := net.Dialer{Timeout: time.Second}
+	if conn, err := d.DialContext(context.Background(), "unix", path); err == nil {
 		_ = conn.Close()
 		return fmt.Errorf("%s: another process listens there", path)
 	}
@@ -128,10 +129,7 @@ func (c *Console) serve(ctx context.Context, conn net.Conn) {
 	defer stop()
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 0, 4096), MaxLine)
-	for {
-		if conn.SetReadDeadline(time.Now().Add(maxSilence)) != nil || !lines.Scan() {
-			break
-		}
+	for conn.SetReadDeadline(time.Now().Add(maxSilence)) == nil && lines.Scan() {
 		out, changes, err := c.run(ctx, lines.Text())
 		if changes && c.cfg.Record != nil {
 			c.cfg.Record(ctx, lines.Text(), err)

@@ -81,7 +81,7 @@ func (c *Console) tree(ctx context.Context, given string) (any, error) {
 		for i := range tree.Children {
 			if len(t.Rows) >= treeShown || ctx.Err() != nil {
 				t.More = "and more actors; tree ADDRESS shows a part"
-				return nil
+				return nil //nolint:nilerr // ReadTree's is nil; an actor that is gone is no error of the tree
 			}
 			child := &tree.Children[i]
 			if child.Children > 0 {

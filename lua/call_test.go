@@ -334,24 +334,30 @@ func TestCoroutines(t *testing.T) {
 			chunk string
 			want  any
 		}{
-			{`local co = coroutine.create(function(a, b) local c = coroutine.yield(a + b) return c * 2 end)
+			{
+				`local co = coroutine.create(function(a, b) local c = coroutine.yield(a + b) return c * 2 end)
 				local _, x = coroutine.resume(co, 1, 2) local _, y = coroutine.resume(co, 10)
 				return type(co), x, y, coroutine.status(co), coroutine.resume(co)`,
-				[]any{"thread", 3.0, 20.0, "dead", false, "cannot resume a coroutine that is dead"}},
-			{`local co co = coroutine.create(function() return coroutine.status(co), coroutine.resume(co) end) return coroutine.resume(co)`,
-				[]any{true, "running", false, "cannot resume a coroutine that is running"}},
+				[]any{"thread", 3.0, 20.0, "dead", false, "cannot resume a coroutine that is dead"},
+			},
+			{
+				`local co co = coroutine.create(function() return coroutine.status(co), coroutine.resume(co) end) return coroutine.resume(co)`,
+				[]any{true, "running", false, "cannot resume a coroutine that is running"},
+			},
 			{`local f = coroutine.wrap(function() error({message = "x"}) end) local ok, e = pcall(f) return ok, e.message`, []any{false, "x"}},
 			{`return coroutine.running(), coroutine.wrap(function() return coroutine.running() end)()`, []any{nil, true}},
 			{`local function f(n) if n == 0 then return "deep" end return coroutine.wrap(f)(n - 1) end return f(15), (pcall(f, 17))`, []any{"deep", false}},
 			{`return pcall(coroutine.yield, 1)`, []any{false, "eval.lua:2: can not yield from outside of a coroutine"}},
 			{`return pcall(coroutine.resume, newcoroutine)`, []any{false, "eval.lua:2: bad argument #1 to (anonymous) (userdata expected, got nil)"}},
 			// a coroutine whose handler waits
-			{`local co = coroutine.create(function() greenroom.sleep(10) return "slept" end)
+			{
+				`local co = coroutine.create(function() greenroom.sleep(10) return "slept" end)
 				local other
 				greenroom.fork(function() other = {coroutine.status(co), coroutine.resume(co)} end)
 				local a, b = coroutine.resume(co)
 				return a, b, other[1], other[2], other[3]`,
-				[]any{true, "slept", "normal", false, "cannot resume a coroutine that is normal"}},
+				[]any{true, "slept", "normal", false, "cannot resume a coroutine that is normal"},
+			},
 		} {
 			if got := s.eval(c.chunk); fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("%s:\n%v, not %v", c.chunk, got, c.want)

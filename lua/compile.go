@@ -92,7 +92,7 @@ func (s *survey) look(v reflect.Value, line, levels int) error {
 		if v.IsNil() {
 			return nil
 		}
-		if at, ok := v.Interface().(ast.PositionHolder); ok && v.Kind() == reflect.Pointer {
+		if at, ok := reflect.TypeAssert[ast.PositionHolder](v); ok && v.Kind() == reflect.Pointer {
 			if line, levels = max(line, at.Line()), levels+1; levels > maxLevels {
 				return &Error{Text: fmt.Sprintf("%s:%d: more than %d levels of statements and expressions", s.file, line, maxLevels)}
 			}
@@ -114,6 +114,7 @@ func (s *survey) look(v reflect.Value, line, levels int) error {
 				return err
 			}
 		}
+	default: // has no parts
 	}
 	return nil
 }

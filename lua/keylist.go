@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"slices"
+
 	glua "github.com/yuin/gopher-lua"
 )
 
@@ -91,9 +93,9 @@ func (m *meter) newList(from *keyList, key string, again bool) *keyList {
 
 // find returns a key of the list, nil if it is not there.
 func (k *keyList) find(key string) glua.LValue {
-	for i := len(k.keys) - 1; i >= 0; i-- { // what is looked for was often added last
-		if string(k.keys[i].(glua.LString)) == key {
-			return k.keys[i]
+	for _, name := range slices.Backward(k.keys) { // what is looked for was often added last
+		if string(name.(glua.LString)) == key {
+			return name
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (s *service) writeLine(level slog.Level, message string, attrs ...slog.Attr
 		attrs = append(attrs, slog.Int64("lines_left_out", a.leftOut))
 		a.leftOut = 0
 	}
-	s.ctx.Log().LogAttrs(s.ctx, level, message, attrs...)
+	s.ctx.Log().LogAttrs(s.ctx, level, message, attrs...) //nolint:sloglint // a constant of each caller
 }
 
 // log writes its arguments to the log of the system.

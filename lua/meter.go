@@ -65,7 +65,8 @@ type meter struct {
 func newMeter(cfg Config, interrupt *atomic.Bool, roots func(w *walker)) *meter {
 	m := &meter{
 		interrupt: interrupt,
-		limit:     cfg.MemoryLimit, budget: cfg.Steps, steps: cfg.Steps, bytes: cfg.MemoryLimit, roots: roots}
+		limit:     cfg.MemoryLimit, budget: cfg.Steps, steps: cfg.Steps, bytes: cfg.MemoryLimit, roots: roots,
+	}
 	m.done = make(chan struct{})
 	close(m.done)
 	return m

@@ -168,8 +168,10 @@ func TestUnpackRefusesWhatIsNotPacked(t *testing.T) {
 // FuzzPack reads bytes as a stranger may send them: what is read must come out of a script as it went in.
 func FuzzPack(f *testing.F) {
 	seed, err := packGo([]any{
-		nil, true, 1, 2.5, int64(math.MinInt64), "text", []any{1, nil, []any{"x"}},
-		map[string]any{"k": map[string]any{"n": -1}}, &Table{Fields: []Field{{true, 1}, {-2.0, "x"}}},
+		nil, true, 1, 2.5, int64(math.MinInt64), "text",
+		[]any{1, nil, []any{"x"}},
+		map[string]any{"k": map[string]any{"n": -1}},
+		&Table{Fields: []Field{{true, 1}, {-2.0, "x"}}},
 	})
 	if err != nil {
 		f.Fatal(err)

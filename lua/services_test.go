@@ -88,7 +88,8 @@ func TestAUniqueServiceThatEndedIsStartedAgain(t *testing.T) {
 }
 
 func TestNamesAreOfTheLiving(t *testing.T) {
-	play(t, scripts{"main.lua": `local CMD = {}
+	play(t, scripts{
+		"main.lua": `local CMD = {}
 		function CMD.register(name) return pcall(greenroom.register, name) end
 		function CMD.name(name, addr) return pcall(greenroom.name, name, addr) end
 		function CMD.query(name) return greenroom.query(name) end
@@ -126,7 +127,8 @@ func TestNamesAreOfTheLiving(t *testing.T) {
 }
 
 func TestExitEndsAllHandlersOfTheService(t *testing.T) {
-	play(t, scripts{"main.lua": `
+	play(t, scripts{
+		"main.lua": `
 		local log = ...
 		greenroom.dispatch(function(cmd)
 			if cmd == "exit" then
@@ -173,7 +175,8 @@ func TestExitInTheStart(t *testing.T) {
 }
 
 func TestWatchLinkAndKill(t *testing.T) {
-	play(t, scripts{"main.lua": `local CMD, log = {}, {}
+	play(t, scripts{
+		"main.lua": `local CMD, log = {}, {}
 		function CMD.watch(addr) greenroom.watch(addr, function(addr, reason, err) log[#log + 1] = reason .. " " .. tostring(err) end) end
 		function CMD.link(addr) greenroom.link(addr) end
 		function CMD.kill(addr) greenroom.kill(addr) end
@@ -205,7 +208,8 @@ func TestWatchLinkAndKill(t *testing.T) {
 }
 
 func TestWaitAndWakeup(t *testing.T) {
-	play(t, scripts{"main.lua": `local CMD, order = {}, {}
+	play(t, scripts{
+		"main.lua": `local CMD, order = {}, {}
 		function CMD.wait(token) greenroom.wait(token) order[#order + 1] = token return token end
 		function CMD.wake(token) return greenroom.wakeup(token) end
 		function CMD.twice(token) return pcall(greenroom.wait, token) end
@@ -243,7 +247,8 @@ func TestWaitAndWakeup(t *testing.T) {
 }
 
 func TestQueueIsACriticalSection(t *testing.T) {
-	play(t, scripts{"main.lua": `local CMD, log, cs = {}, {}, greenroom.queue()
+	play(t, scripts{
+		"main.lua": `local CMD, log, cs = {}, {}, greenroom.queue()
 		function CMD.enter(name, fail)
 			return cs(function(...)
 				log[#log + 1] = name .. "+"
@@ -273,7 +278,8 @@ func TestQueueIsACriticalSection(t *testing.T) {
 }
 
 func TestRequestTakesAnswersAsTheyCome(t *testing.T) {
-	play(t, scripts{"echo.lua": echo, "main.lua": `local CMD = {}
+	play(t, scripts{
+		"echo.lua": echo, "main.lua": `local CMD = {}
 		function CMD.go(echo)
 			local log = {}
 			local r = greenroom.request({echo, "late", 30, "c"}, {"/nobody", 1}, {echo, "late", 10, "a"})
@@ -302,7 +308,8 @@ func TestRequestTakesAnswersAsTheyCome(t *testing.T) {
 }
 
 func TestSharedValuesAreSwapped(t *testing.T) {
-	play(t, scripts{"main.lua": `local CMD = {}
+	play(t, scripts{
+		"main.lua": `local CMD = {}
 		function CMD.price(name) local t = greenroom.shared("prices") return t and t[name], t == greenroom.shared("prices") end
 		function CMD.spoil() greenroom.shared("prices").apple = 0 end` + run,
 	}, func(s stage) {

@@ -128,7 +128,7 @@ func newVocabulary(sys *actor.System, cfg Config) (*vocabulary, error) {
 	}
 	if v.types == nil {
 		if len(v.mailboxes) > 0 {
-			return nil, errors.New("Mailboxes need Types, which have the names of messages")
+			return nil, errors.New("Config.Mailboxes needs Types, which have the names of messages")
 		}
 		return v, nil
 	}
@@ -141,17 +141,17 @@ func newVocabulary(sys *actor.System, cfg Config) (*vocabulary, error) {
 	}
 	for i, b := range v.mailboxes {
 		if b.find == nil {
-			return nil, fmt.Errorf("Mailboxes[%d] must be one of lua.Tells or lua.Asks", i)
+			return nil, fmt.Errorf("Config.Mailboxes[%d] must be one of lua.Tells or lua.Asks", i)
 		}
 		if !v.hasMessage(b.accepts) {
-			return nil, fmt.Errorf("Mailboxes[%d]: no type of Types is a %v", i, b.accepts)
+			return nil, fmt.Errorf("Config.Mailboxes[%d]: no type of Types is a %v", i, b.accepts)
 		}
 		if b.answer == nil {
 			continue
 		}
 		s, err := known.of(b.answer)
 		if err != nil {
-			return nil, fmt.Errorf("Mailboxes[%d]: the answer: %w", i, err)
+			return nil, fmt.Errorf("Config.Mailboxes[%d]: the answer: %w", i, err)
 		}
 		v.answers[b.answer] = s
 	}

@@ -320,7 +320,7 @@ func TestTypedConfigIsChecked(t *testing.T) {
 	sys := actortest.NewSystem(t)
 	type bad struct{ F func() }
 	for says, cfg := range map[string]lua.Config{
-		"Mailboxes need Types":                                         {Mailboxes: []lua.Mailbox{lua.Tells[cartMessage]()}},
+		"Config.Mailboxes needs Types":                                 {Mailboxes: []lua.Mailbox{lua.Tells[cartMessage]()}},
 		"Mailboxes[0] must be one of lua.Tells or lua.Asks":            {Types: codec.NewTypes(), Mailboxes: []lua.Mailbox{{}}},
 		"Mailboxes[0]: no type of Types is a lua_test.cartMessage":     {Types: codec.NewTypes(), Mailboxes: []lua.Mailbox{lua.Tells[cartMessage]()}},
 		"Mailboxes[0]: the answer: the field F of lua_test.bad: a fun": {Types: cartConfig().Types, Mailboxes: []lua.Mailbox{lua.Asks[cartMessage, bad]()}},

@@ -243,7 +243,7 @@ func (s *terminal) keys(keys ...string) {
 func (s *terminal) until(texts ...string) {
 	s.t.Helper()
 	screen := ""
-	for began := time.Now(); time.Since(began) < 2*patience; pause.For(s.t.Context(), 20*time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 2*patience; _ = pause.For(s.t.Context(), 20*time.Millisecond) {
 		screen = s.tmux("capture-pane", "-p")
 		rest, found := screen, true
 		for _, text := range texts {

@@ -58,8 +58,7 @@ func (o *joinOptions) check(s *serveOptions) error {
 func checkAddress(addr string) error {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
-		var why *net.AddrError
-		if errors.As(err, &why) {
+		if why, ok := errors.AsType[*net.AddrError](err); ok {
 			return errors.New(why.Err) // without the address once more
 		}
 		return err

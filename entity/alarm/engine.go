@@ -134,7 +134,7 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 		return e.presence(ctx, c)
 	}
 	slots := e.slotsOf(c)
-	if len(slots) == 0 && !e.index.updated && !(c.Created && e.index.live) {
+	if len(slots) == 0 && !e.index.updated && (!c.Created || !e.index.live) {
 		return nil
 	}
 	s, fresh, err := e.know(ctx, c.Entity)

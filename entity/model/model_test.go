@@ -160,8 +160,8 @@ func TestTypesThatCannotBeResolvedAreRefused(t *testing.T) {
 }
 
 func TestValuesAreCheckedByTheirSchema(t *testing.T) {
-	f, n := value.Float, func(x int64) value.Value { return value.Int(x) }
-	s, j, b := value.String, func(x string) value.Value { return value.JSON(x) }, value.Bool(true)
+	f, n := value.Float, value.Int
+	s, j, b := value.String, value.JSON, value.Bool(true)
 	for _, tt := range []struct {
 		schema       string
 		right, wrong []value.Value

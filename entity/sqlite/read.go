@@ -266,7 +266,7 @@ type filler struct {
 // each runs a query about a JSON array and calls row for each row, with its columns in
 // f.row.
 func (f *filler) each(stmt *sql.Stmt, array string, columns int, row func() error) error {
-	rows, err := stmt.QueryContext(f.ctx, array) //nolint:sqlclosecheck // scan does
+	rows, err := stmt.QueryContext(f.ctx, array)
 	if err != nil {
 		return err
 	}
@@ -511,7 +511,7 @@ func (s *Store) history(ctx context.Context, id, key string, from, to entity.Pla
 		stmt = s.queries.descending
 	}
 	tail := s.tail.points(id, key, from, to, limit, descending)
-	rows, err := stmt.QueryContext(ctx, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit) //nolint:sqlclosecheck // stored does
+	rows, err := stmt.QueryContext(ctx, id, key, from.TS, to.TS, int64(from.Seq), int64(to.Seq), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -641,7 +641,7 @@ const ranges = `SELECT b.first, b.last, b.numbers, EXISTS (SELECT 1 ` + ofHour +
 
 // Ranges returns the blocks with points in a range of times.
 func (c *counted) Ranges(from, to int64) (list []sealed.Range, err error) {
-	rows, err := c.conn.QueryContext(c.ctx, ranges, c.id, c.key, from, to) //nolint:sqlclosecheck // scan does
+	rows, err := c.conn.QueryContext(c.ctx, ranges, c.id, c.key, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -664,7 +664,7 @@ func (c *counted) Rows(from, to int64) (n int, err error) {
 func (c *counted) Points(from, to int64) (n int, err error) {
 	for at, end := entity.AllOf(from, to); at.Compare(end) < 0; {
 		const pageSize = 10_000
-		rows, err := c.conn.QueryContext(c.ctx, ascending, c.id, c.key, at.TS, end.TS, int64(at.Seq), int64(end.Seq), pageSize) //nolint:sqlclosecheck // stored does
+		rows, err := c.conn.QueryContext(c.ctx, ascending, c.id, c.key, at.TS, end.TS, int64(at.Seq), int64(end.Seq), pageSize)
 		if err != nil {
 			return 0, err
 		}
@@ -690,7 +690,7 @@ func (c *counted) Points(from, to int64) (n int, err error) {
 // Changes returns changes from the log. See [entity.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]entity.LoggedChange, error) {
 	return changelog.Page(s.Info(), after, limit, func(row func(data []byte, first uint64, n, committed int64) error) error {
-		rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1) //nolint:sqlclosecheck // scan does
+		rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func (p *scanner) page(ctx context.Context, id, key string) error {
 	p.Unpacker = p.s.unpackers.Take()
 	defer p.s.unpackers.Give(p.Unpacker)
 	tail := p.s.tail.points(id, key, p.From, p.To, noLimit, false)
-	rows, err := p.s.queries.ascending.QueryContext(ctx, id, key, p.From.TS, p.To.TS, int64(p.From.Seq), int64(p.To.Seq), p.rows) //nolint:sqlclosecheck // eachFound does
+	rows, err := p.s.queries.ascending.QueryContext(ctx, id, key, p.From.TS, p.To.TS, int64(p.From.Seq), int64(p.To.Seq), p.rows)
 	if err != nil {
 		return err
 	}

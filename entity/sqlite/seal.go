@@ -101,7 +101,7 @@ func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
 // hoursAfter returns some of the hours that have rows.
 func (s *Store) hoursAfter(after int64) (hours []int64, err error) {
 	const page = 1000
-	rows, err := s.readDB.QueryContext(context.Background(), "SELECT hour FROM hour WHERE hour > ? ORDER BY hour LIMIT +?", after, page)
+	rows, err := s.readDB.QueryContext(context.Background(), "SELECT hour FROM hour WHERE hour > ? ORDER BY hour LIMIT +?", after, page) //nolint:sqlclosecheck // scan does
 	if err != nil {
 		return nil, fmt.Errorf("read the hours: %w", err)
 	}

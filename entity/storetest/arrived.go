@@ -33,10 +33,10 @@ func arrivedAreKeptEach(t *testing.T, k *kit) {
 	want = append(want, entity.Point{TS: 5001, Value: value.String("x")})
 	for range 2 {
 		for _, limit := range []int{1, 7, 1000} {
-			if got := k.places("a", "t", limit, false); !slices.Equal(got, want) {
+			if got := k.places(limit, false); !slices.Equal(got, want) {
 				t.Errorf("by %d: %v\nwant %v", limit, got, want)
 			}
-			got := k.places("a", "t", limit, true)
+			got := k.places(limit, true)
 			if slices.Reverse(got); !slices.Equal(got, want) {
 				t.Errorf("by %d, descending: %v\nwant %v", limit, got, want)
 			}
@@ -54,17 +54,17 @@ func arrivedAreKeptEach(t *testing.T, k *kit) {
 	for err == nil && gone > 0 {
 		gone, err = k.store.Trim(t.Context(), "a", "t", 5001, 30)
 	}
-	if got := k.places("a", "t", 1000, false); err != nil || !slices.Equal(got, want[len(want)-1:]) {
+	if got := k.places(1000, false); err != nil || !slices.Equal(got, want[len(want)-1:]) {
 		t.Errorf("trimmed: %v, %v", got, err)
 	}
 }
 
-// places reads a history by pages.
-func (k *kit) places(id, key string, limit int, descending bool) (all []entity.Point) {
+// places reads the history of t of a by pages.
+func (k *kit) places(limit int, descending bool) (all []entity.Point) {
 	k.t.Helper()
 	from, to := entity.AllOf(0, forever)
 	for {
-		page, err := k.store.History(k.t.Context(), id, key, from, to, limit, descending)
+		page, err := k.store.History(k.t.Context(), "a", "t", from, to, limit, descending)
 		if err != nil {
 			k.t.Fatal(err)
 		}

@@ -105,10 +105,10 @@ func compactChangesNoAnswer(t *testing.T, k *kit) {
 		k.commit(b)
 		want := slices.SortedFunc(maps.Values(last), func(a, b entity.Point) int { return a.Place().Compare(b.Place()) })
 		for range 2 {
-			if got := k.places("a", "t", 77, false); !slices.Equal(got, want) {
+			if got := k.places(77, false); !slices.Equal(got, want) {
 				t.Fatalf("%d points, which are not the %d that there must be", len(got), len(want))
 			}
-			got := k.places("a", "t", 77, true)
+			got := k.places(77, true)
 			if slices.Reverse(got); !slices.Equal(got, want) {
 				t.Fatalf("descending, %d points, which are not the %d that there must be", len(got), len(want))
 			}
@@ -132,7 +132,7 @@ func compactChangesNoAnswer(t *testing.T, k *kit) {
 			left++
 		}
 	}
-	if got := k.places("a", "t", 1000, false); err != nil || gone != len(last)-left || len(got) != left || got[0].TS < 2*hour {
+	if got := k.places(1000, false); err != nil || gone != len(last)-left || len(got) != left || got[0].TS < 2*hour {
 		t.Errorf("trimmed %d of %d, %v; %d are left", gone, len(last), err, len(got))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -278,7 +279,7 @@ func TestNamesThatCannotBeAreRefused(t *testing.T) {
 	g := &game{}
 	for _, name := range []string{"", "A", "a/b", strings.Repeat("a", 21)} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest("GET", "/play", nil)
+		r := httptest.NewRequest(http.MethodGet, "/play", nil)
 		r.URL.RawQuery = "name=" + name
 		if g.handler().ServeHTTP(w, r); w.Code != 400 {
 			t.Errorf("%q is answered with %d", name, w.Code)
