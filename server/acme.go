@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,22 +73,25 @@ func (c *Config) acmeCache() (string, error) {
 }
 
 // check validates the settings.
-func (a *ACME) check() error {
+// mistakes returns what is wrong with the settings.
+func (a *ACME) mistakes() (failed []error) {
 	seen := map[string]bool{}
 	for _, host := range a.Hosts {
 		if seen[plainHost(host)] {
-			return fmt.Errorf("%w: --acme must name each host once, not %.100q again", ErrTLS, host)
+			failed = append(failed, fmt.Errorf("%w: --acme must name each host once, not %.100q again", ErrTLS, host))
 		}
 		seen[plainHost(host)] = true
 		if net.ParseIP(host) != nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.ContainsAny(host, "*:/ ") {
-			return fmt.Errorf("%w: --acme must be names of hosts such as plant.example, without port and wildcard, not %.100q", ErrTLS, host)
+			failed = append(failed, fmt.Errorf("%w: --acme must be names of hosts such as plant.example, without port and wildcard, not %.100q", ErrTLS, host))
 		}
 	}
 	if _, err := a.directory(); err != nil {
-		return err
+		failed = append(failed, err)
 	}
-	_, err := a.client()
-	return err
+	if _, err := a.client(); err != nil {
+		failed = append(failed, err)
+	}
+	return failed
 }
 
 func (a *ACME) directory() (string, error) {
@@ -164,8 +168,8 @@ type issuer struct {
 }
 
 func newIssuer(a *ACME, log *slog.Logger) (*issuer, error) {
-	if err := a.check(); err != nil {
-		return nil, err
+	if failed := a.mistakes(); len(failed) > 0 {
+		return nil, errors.Join(failed...)
 	}
 	directory, err := a.directory()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,48 +34,70 @@ func (t *TLS) Enabled() bool {
 	return t.Cert != "" || t.Key != "" || t.ClientCA != "" || len(t.ACME.Hosts) > 0
 }
 
-// Check returns nil if the files are valid. It does not contact an authority.
+// Check returns nil if the files are valid. Otherwise it returns the error of errors.Join with all
+// mistakes, each of which wraps ErrTLS. It does not contact an authority.
 func (t *TLS) Check() error {
+	var failed []error
 	if len(t.ACME.Hosts) > 0 {
-		if err := t.ACME.check(); err != nil {
-			return err
-		}
+		failed = t.ACME.mistakes()
 	}
-	_, err := t.load(nil)
-	return err
+	_, wrong := t.read(nil)
+	return errors.Join(append(failed, wrong...)...)
 }
 
 // load reads the files. Without a certificate among them, issued returns that of the authority.
 func (t *TLS) load(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	c, failed := t.read(issued)
+	if len(failed) > 0 {
+		return nil, errors.Join(failed...)
+	}
+	return c, nil
+}
+
+// read is load with each mistake as an error of its own.
+func (t *TLS) read(issued func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (c *tls.Config, failed []error) {
+	c = &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
 	case len(t.ACME.Hosts) > 0:
 		if t.Cert != "" || t.Key != "" {
-			return nil, fmt.Errorf("%w: --acme must not be given with --tls-cert and --tls-key", ErrTLS)
+			failed = append(failed, fmt.Errorf("%w: --acme must not be given with --tls-cert and --tls-key", ErrTLS))
 		}
 		c.GetCertificate = issued
 	case t.Cert == "" || t.Key == "":
-		return nil, fmt.Errorf("%w: --tls-cert and --tls-key must both be given, or --acme", ErrTLS)
+		failed = append(failed, fmt.Errorf("%w: --tls-cert and --tls-key must both be given, or --acme", ErrTLS))
 	default:
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: --tls-cert %s with --tls-key %s: %w", ErrTLS, t.Cert, t.Key, err)
-		}
-		c.Certificates = []tls.Certificate{pair}
+		pair, wrong := t.readPair()
+		c.Certificates, failed = []tls.Certificate{pair}, append(failed, wrong...)
 	}
 	if t.ClientCA == "" {
-		return c, nil
+		return c, failed
 	}
-	text, err := os.ReadFile(t.ClientCA)
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+	if text, err := os.ReadFile(t.ClientCA); err != nil {
+		failed = append(failed, fmt.Errorf("%w: --client-ca: %w", ErrTLS, err))
+	} else if !c.ClientCAs.AppendCertsFromPEM(text) {
+		failed = append(failed, fmt.Errorf("%w: --client-ca %s has no certificate in PEM", ErrTLS, t.ClientCA))
+	}
+	return c, failed
+}
+
+// readPair reads the certificate and its key.
+func (t *TLS) readPair() (pair tls.Certificate, failed []error) {
+	cert, err := os.ReadFile(t.Cert)
 	if err != nil {
-		return nil, fmt.Errorf("%w: --client-ca: %w", ErrTLS, err)
+		failed = append(failed, fmt.Errorf("%w: --tls-cert: %w", ErrTLS, err))
 	}
-	c.ClientCAs = x509.NewCertPool()
-	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%w: --client-ca %s has no certificate in PEM", ErrTLS, t.ClientCA)
+	key, err := os.ReadFile(t.Key)
+	if err != nil {
+		failed = append(failed, fmt.Errorf("%w: --tls-key: %w", ErrTLS, err))
 	}
-	c.ClientAuth = tls.VerifyClientCertIfGiven
-	return c, nil
+	if len(failed) > 0 {
+		return pair, failed
+	}
+	if pair, err = tls.X509KeyPair(cert, key); err != nil {
+		failed = append(failed, fmt.Errorf("%w: --tls-cert %s with --tls-key %s: %w", ErrTLS, t.Cert, t.Key, err))
+	}
+	return pair, failed
 }
 
 // certificatesFor is how long files are assumed to be unchanged.

@@ -13,13 +13,8 @@ import (
 // listen opens a TCP listener; unless open is set, only on a loopback address. name and flag are
 // for the error.
 func listen(ctx context.Context, name, flag, address string, open bool) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for %s on %q: %w; set %s to host:port, as in %s 127.0.0.1:8080", name, address, err, flag, flag)
-	}
-	if !isLoopback(host) && !open {
-		return nil, fmt.Errorf("listen for %s on %s: %w: other machines reach it, so it needs --tls-cert and --tls-key, or --acme; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
-			name, address, ErrNotLoopback, flag)
+	if err := CheckAddress(flag, address, open); err != nil {
+		return nil, fmt.Errorf("listen for %s on %q: %w", name, address, err)
 	}
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", address)
@@ -35,6 +30,24 @@ func listen(ctx context.Context, name, flag, address string, open bool) (net.Lis
 		return nil, fmt.Errorf("listen for %s on %s, which is %s: %w; set %s to 127.0.0.1", name, address, ln.Addr(), ErrNotLoopback, flag)
 	}
 	return ln, nil
+}
+
+// CheckAddress returns nil if a server may listen on an address, host:port, as far as can be said
+// without trying to. Unless open is set, as with TLS or Config.Insecure, the host must be localhost or
+// a loopback address; if it is not, the error wraps ErrNotLoopback. The error begins with the flag.
+func CheckAddress(flag, address string, open bool) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s must be host:port, as in %s 127.0.0.1:8080: %w", flag, flag, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%s must be host:port with a port from 0 to 65535, not port %.100q", flag, port)
+	}
+	if !isLoopback(host) && !open {
+		return fmt.Errorf("%s: %w: other machines reach it, so it needs --tls-cert and --tls-key, or --acme; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
+			flag, ErrNotLoopback, flag)
+	}
+	return nil
 }
 
 // onLoopback reports whether only this machine can reach a listener.

@@ -64,27 +64,34 @@ const (
 // Enabled reports whether there is a provider.
 func (o *OIDC) Enabled() bool { return o.Issuer != "" || o.Client != "" }
 
-// Check returns nil if the settings are valid. It does not contact the provider.
+// Check returns nil if the settings are valid. Otherwise it returns the error of errors.Join with all
+// mistakes, each of which wraps ErrOIDC. It does not contact the provider.
 func (o *OIDC) Check() error {
 	_, err := o.client()
 	return err
 }
 
-// client returns an HTTP client for the provider.
+// client returns an HTTP client for the provider, or the error of Check.
 func (o *OIDC) client() (*http.Client, error) {
+	var failed []error
 	if o.Client == "" {
-		return nil, fmt.Errorf("%w: --oidc-client must be the name by which the provider knows this server", ErrOIDC)
+		failed = append(failed, fmt.Errorf("%w: --oidc-client must be the name by which the provider knows this server", ErrOIDC))
 	}
-	for flag, text := range map[string]string{"--oidc-issuer": o.Issuer, "--url": o.URL} {
+	for _, of := range [][2]string{{"--oidc-issuer", o.Issuer}, {"--url", o.URL}} {
+		flag, text := of[0], of[1]
 		if text == "" && flag == "--url" {
 			continue
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) {
-			return nil, fmt.Errorf("%w: %s must be a URL that begins with https://, not %.200q", ErrOIDC, flag, text)
+			failed = append(failed, fmt.Errorf("%w: %s must be a URL that begins with https://, not %.200q", ErrOIDC, flag, text))
 		}
 	}
-	return authorityClient("--oidc-ca", o.CA, oidcTimeout, ErrOIDC)
+	client, err := authorityClient("--oidc-ca", o.CA, oidcTimeout, ErrOIDC)
+	if err != nil {
+		failed = append(failed, err)
+	}
+	return client, errors.Join(failed...)
 }
 
 // oidcLogin implements the login with the provider: a redirect to it, and the return with a code.

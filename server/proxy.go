@@ -25,6 +25,7 @@ func CheckProxies(list []string) error {
 // parseProxies parses addresses and networks.
 func parseProxies(list []string) (proxies, error) {
 	var all proxies
+	var failed []error
 	for _, text := range list {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -34,14 +35,15 @@ func parseProxies(list []string) (proxies, error) {
 			}
 		}
 		if err != nil || network.Addr().Is4In6() {
-			return nil, fmt.Errorf("%w: --trusted-proxies must be addresses or networks such as 10.0.0.7 or 10.0.0.0/24, not %.100q", ErrProxy, text)
+			failed = append(failed, fmt.Errorf("%w: --trusted-proxies must be addresses or networks such as 10.0.0.7 or 10.0.0.0/24, not %.100q", ErrProxy, text))
+			continue
 		}
 		if network.Bits() == 0 {
-			return nil, fmt.Errorf("%w: --trusted-proxies must not be everybody, as %s is: anybody could say to come from anywhere", ErrProxy, text)
+			failed = append(failed, fmt.Errorf("%w: --trusted-proxies must not be everybody, as %s is: anybody could say to come from anywhere", ErrProxy, text))
 		}
 		all = append(all, network.Masked())
 	}
-	return all, nil
+	return all, errors.Join(failed...)
 }
 
 // has reports whether an address is that of a proxy.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -16,47 +18,116 @@ import (
 // configFlag names the flag with the configuration file.
 const configFlag = "config"
 
+const variablePrefix = "GREENROOM_"
+
 // variable returns the environment variable of a flag, and key its name in a file.
-func variable(flag string) string { return "GREENROOM_" + strings.ToUpper(key(flag)) }
+func variable(flag string) string { return variablePrefix + strings.ToUpper(key(flag)) }
 
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
+// clientVariables are the variables of the environment that other commands read.
+var clientVariables = []string{tokenVariable, caVariable, historyVariable}
+
+// configured is what the environment and the file of --config say.
+type configured struct {
+	origins map[string]string // of flags: the variable, or the line of the file
+	failed  []error           // the mistakes
+	unread  bool              // the file could not be read: what the flags are says little
+}
+
 // configure sets the flags that are not on the command line: from the environment and, second, from
-// the file of --config.
-func configure(cmd *cobra.Command) error {
-	var failed []error
+// the file of --config. It warns of variables that set nothing.
+func configure(cmd *cobra.Command) (c configured) {
+	c.origins = map[string]string{}
+	c.failed = unknownVariables(cmd, os.Environ())
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		text, ok := os.LookupEnv(variable(f.Name))
 		if f.Changed || !ok || f.Name == "help" || f.Hidden {
 			return
 		}
-		if err := cmd.Flags().Set(f.Name, text); err != nil {
-			failed = append(failed, usagef("%s: %w", variable(f.Name), err))
+		c.origins[f.Name] = variable(f.Name)
+		if err := set(cmd, f, text); err != nil {
+			c.failed = append(c.failed, usagef("%s: %w", variable(f.Name), err))
 		}
 	})
-	if len(failed) > 0 {
-		return &mistakes{failed}
-	}
 	file, err := cmd.Flags().GetString(configFlag)
-	if err != nil || file == "" {
-		return err
+	if err == nil && file == "" {
+		return c
 	}
-	text, err := os.ReadFile(file)
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(file)
+	}
 	if err != nil {
-		return usagef("--%s: %w", configFlag, err)
+		c.failed, c.unread = append(c.failed, usagef("--%s: %w", configFlag, err)), true
+		return c
 	}
-	return configureFrom(cmd, file, text)
+	c.read(cmd, file, text)
+	return c
 }
 
-// configureFrom sets flags from a file's text.
-func configureFrom(cmd *cobra.Command, file string, text []byte) error {
+// set sets a flag. If it fails, the flag has its default, about which there is nothing to complain.
+func set(cmd *cobra.Command, f *pflag.Flag, text string) error {
+	err := cmd.Flags().Set(f.Name, text)
+	if _, list := f.Value.(pflag.SliceValue); err != nil && !list { // a list is as it was
+		_ = f.Value.Set(f.DefValue) // it was set before
+	}
+	return err
+}
+
+var namedFlag = regexp.MustCompile(`--([a-z][a-z-]*)`)
+
+// locate says where a flag that an error names was set, and makes it a usage error.
+func (c *configured) locate(err error) error {
+	for _, name := range namedFlag.FindAllStringSubmatch(err.Error(), -1) {
+		if at := c.origins[name[1]]; at != "" {
+			return usagef("%s: %w", at, err)
+		}
+	}
+	return usagef("%w", err)
+}
+
+// unknownVariables returns an error for each variable of the environment that is probably meant to
+// be that of a flag, and warns of the others that begin like one. They are not refused because the
+// environment has variables of others as well: Kubernetes sets GREENROOM_PORT and more for a service
+// called greenroom.
+func unknownVariables(cmd *cobra.Command, environment []string) (failed []error) {
+	known := map[string]*pflag.Flag{}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && !f.Hidden {
+			known[variable(f.Name)] = f
+		}
+	})
+	var others []string
+	for _, entry := range environment {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, variablePrefix) || known[name] != nil || slices.Contains(clientVariables, name) {
+			continue
+		}
+		if near, d := closest(name, known); d <= max(1, (len(name)-len(variablePrefix))/3) {
+			failed = append(failed, usagef("there is no variable %s; the nearest is %s", name, near))
+		} else {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		fmt.Fprintf(cmd.ErrOrStderr(), "greenroom: variables of the environment that set nothing: %s\n", strings.Join(others, ", "))
+	}
+	return failed
+}
+
+// read sets flags from a file's text.
+func (c *configured) read(cmd *cobra.Command, file string, text []byte) {
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
-		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
-			line, column := at.Position()
-			return usagef("%s:%d:%d: %w", file, line, column, err)
+		at := file
+		if decode, ok := errors.AsType[*toml.DecodeError](err); ok {
+			line, column := decode.Position()
+			at = fmt.Sprintf("%s:%d:%d", file, line, column)
 		}
-		return usagef("%s: %w", file, err)
+		c.failed, c.unread = append(c.failed, usagef("%s: %w", at, err)), true
+		return
 	}
 	known := map[string]*pflag.Flag{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -69,29 +140,25 @@ func configureFrom(cmd *cobra.Command, file string, text []byte) error {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(a, b string) int { return lineOf(text, a) - lineOf(text, b) })
-	var failed []error
 	for _, name := range names {
 		at := fmt.Sprintf("%s:%d", file, lineOf(text, name))
 		f := known[name]
 		if f == nil {
-			failed = append(failed, usagef("%s: there is no key %q; %s", at, name, nearest(name, known)))
+			c.failed = append(c.failed, usagef("%s: there is no key %q; %s", at, name, nearest(name, known)))
 			continue
 		}
 		if f.Changed {
 			continue
 		}
+		c.origins[f.Name] = at
 		value, err := flagText(values[name])
 		if err == nil {
-			err = cmd.Flags().Set(f.Name, value)
+			err = set(cmd, f, value)
 		}
 		if err != nil {
-			failed = append(failed, usagef("%s: %s: %w; it is %s (default %q)", at, name, err, f.Usage, f.DefValue))
+			c.failed = append(c.failed, usagef("%s: %s: %w; it is %s (default %q)", at, name, err, f.Usage, f.DefValue))
 		}
 	}
-	if len(failed) == 0 {
-		return nil
-	}
-	return &mistakes{failed}
 }
 
 // mistakes are the mistakes in a configuration. Each is reported on a line of its own.
@@ -100,6 +167,20 @@ type mistakes struct{ list []error }
 func (m *mistakes) Error() string { return errors.Join(m.list...).Error() }
 
 func (m *mistakes) Unwrap() []error { return m.list }
+
+// each returns the errors that errors.Join has joined, or a single one.
+func each(err error) []error {
+	switch err := err.(type) { //nolint:errorlint // what the outermost is decides
+	case nil:
+		return nil
+	case *usageError:
+		return []error{err}
+	case interface{ Unwrap() []error }:
+		return err.Unwrap()
+	default:
+		return []error{err}
+	}
+}
 
 // flagText returns a value in the syntax of a flag.
 func flagText(v any) (string, error) {
@@ -132,19 +213,21 @@ func lineOf(text []byte, name string) int {
 
 // nearest returns the known key that was probably meant.
 func nearest(name string, known map[string]*pflag.Flag) string {
-	var names []string
-	best, least := "", len(name)/2+1
-	for candidate := range known {
-		names = append(names, candidate)
-		if d := distance(strings.ReplaceAll(name, "-", "_"), candidate); d < least || d == least && best != "" && candidate < best {
+	if best, d := closest(strings.ReplaceAll(name, "-", "_"), known); d <= len(name)/2 {
+		return fmt.Sprintf("the nearest is %s", best)
+	}
+	return "the keys are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+// closest returns the known name with the least distance to another one.
+func closest(name string, known map[string]*pflag.Flag) (best string, least int) {
+	least = math.MaxInt
+	for _, candidate := range slices.Sorted(maps.Keys(known)) {
+		if d := distance(name, candidate); d < least {
 			best, least = candidate, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("the nearest is %s", best)
-	}
-	slices.Sort(names)
-	return "the keys are " + strings.Join(names, ", ")
+	return best, least
 }
 
 // distance returns how many characters must be inserted, deleted or replaced to turn a into b.

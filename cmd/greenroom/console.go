@@ -211,13 +211,16 @@ type typed struct {
 	file  string
 }
 
+// historyVariable is the environment variable with the name of the file of earlier lines.
+const historyVariable = "GREENROOM_HISTORY"
+
 // openHistory reads the history of earlier sessions.
 func openHistory() (*typed, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return nil, err
 	}
-	h := &typed{file: cmp.Or(os.Getenv("GREENROOM_HISTORY"), filepath.Join(home, ".greenroom_history"))}
+	h := &typed{file: cmp.Or(os.Getenv(historyVariable), filepath.Join(home, ".greenroom_history"))}
 	text, err := os.ReadFile(h.file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -52,29 +52,37 @@ const maxMiB = 1 << 30
 
 // entities returns the configuration of the entity runtime.
 func (o *serveOptions) entities() (c entity.Config, err error) {
-	for name, mib := range map[string]int64{"hot-mib": o.hot, "window-mib": o.window} {
-		if mib < 1 || mib > maxMiB {
-			return c, usagef("--%s must be an integer from 1 to %d, not %d", name, maxMiB, mib)
+	var failed []error
+	for _, size := range []struct {
+		flag string
+		mib  int64
+	}{{"hot-mib", o.hot}, {"window-mib", o.window}} {
+		if size.mib < 1 || size.mib > maxMiB {
+			failed = append(failed, usagef("--%s must be an integer from 1 to %d, not %d", size.flag, maxMiB, size.mib))
 		}
 	}
-	if o.idleAfter < 0 {
-		return c, usagef("--idle-after must be positive, or 0 to disable it, not %v", o.idleAfter)
+	for _, wait := range []struct {
+		flag string
+		d    time.Duration
+		zero string // what 0 means, "" if it is refused
+	}{
+		{"idle-after", o.idleAfter, "to disable it"},
+		{"seal-after", o.sealAfter, ""},
+		{"change-log-age", o.logAge, ""},
+		{"presence-timeout", o.timeout, "for no timeout"},
+		{"presence-grace", o.grace, "for no grace"},
+	} {
+		switch {
+		case wait.zero == "" && wait.d <= 0:
+			failed = append(failed, usagef("--%s must be positive, not %v", wait.flag, wait.d))
+		case wait.d < 0:
+			failed = append(failed, usagef("--%s must be positive, or 0 %s, not %v", wait.flag, wait.zero, wait.d))
+		}
 	}
-	if o.sealAfter <= 0 {
-		return c, usagef("--seal-after must be positive, not %v", o.sealAfter)
-	}
-	if o.logAge <= 0 {
-		return c, usagef("--change-log-age must be positive, not %v", o.logAge)
-	}
-	c = entity.Config{HotBytes: o.hot << 20, WindowBytes: o.window << 20, IdleAfter: o.idleAfter}
-	if o.timeout < 0 || o.grace < 0 {
-		return c, usagef("--presence-timeout and --presence-grace must be positive, or 0 for no timeout and no grace, not %v and %v", o.timeout, o.grace)
-	}
-	if o.idleAfter == 0 {
-		c.IdleAfter = -1
-	}
-	c.PresenceTimeout, c.PresenceGrace = orNone(o.timeout), orNone(o.grace)
-	return c, nil
+	return entity.Config{
+		HotBytes: o.hot << 20, WindowBytes: o.window << 20,
+		IdleAfter: orNone(o.idleAfter), PresenceTimeout: orNone(o.timeout), PresenceGrace: orNone(o.grace),
+	}, errors.Join(failed...)
 }
 
 // socket returns the path of the console's socket, "" for none.
@@ -102,17 +110,42 @@ func (o *serveOptions) provider() error {
 	if !o.oidc.Enabled() {
 		return nil
 	}
+	failed := each(o.oidc.Check())
 	if o.secret != "" {
 		text, err := os.ReadFile(o.secret)
 		if err != nil {
-			return usagef("--oidc-secret-file: %w", err)
+			failed = append(failed, usagef("--oidc-secret-file: %w", err))
 		}
 		o.oidc.Secret = strings.TrimSpace(string(text))
 	}
-	if err := o.oidc.Check(); err != nil {
-		return usagef("%w", err)
+	return errors.Join(failed...)
+}
+
+// validate completes the options. It returns the configuration of the entity runtime, and all that is
+// wrong with the options.
+func (o *serveOptions) validate() (c entity.Config, failed []error) {
+	add := func(err error) { failed = append(failed, each(err)...) }
+	if o.store != "" && o.data != "" {
+		add(usagef("only one of --data and --store may be given"))
 	}
-	return nil
+	if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
+		add(usagef("--store: %w", err))
+	}
+	open := o.insecure || o.tls.Enabled()
+	add(server.CheckAddress("--http", o.http, open))
+	add(server.CheckAddress("--mqtt", o.mqtt, open))
+	add(o.joining.check(o))
+	if o.tls.Enabled() {
+		add(o.tls.Check())
+	}
+	add(server.CheckProxies(o.proxies))
+	add(o.provider())
+	c, err := o.entities()
+	add(err)
+	if o.demo && (o.tls.Enabled() || o.newAdmin) {
+		add(usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them"))
+	}
+	return c, failed
 }
 
 const serveLong = `Serve MQTT, HTTP and the dashboard in one process.
@@ -160,12 +193,16 @@ func newServe() *cobra.Command {
 		Long:    serveLong,
 		Example: serveExample,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := configure(cmd); err != nil {
-				return err
+			c := configure(cmd)
+			entities, failed := o.validate()
+			if c.unread {
+				failed = nil // what is in the file may have been right
 			}
-			entities, err := o.validate()
-			if err != nil {
-				return err
+			for _, err := range failed {
+				c.failed = append(c.failed, c.locate(err))
+			}
+			if len(c.failed) > 0 {
+				return &mistakes{c.failed}
 			}
 			if o.check {
 				fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
@@ -181,34 +218,6 @@ func newServe() *cobra.Command {
 	o.addEntityFlags(f)
 	_ = f.MarkHidden(checkFlag) // the flag exists
 	return cmd
-}
-
-// validate returns the configuration of the entity runtime, or what is wrong with the options.
-func (o *serveOptions) validate() (c entity.Config, err error) {
-	if o.store != "" && o.data != "" {
-		return c, usagef("only one of --data and --store may be given")
-	}
-	if err := server.CheckStore(cmp.Or(o.store, server.DefaultDataDir)); err != nil {
-		return c, usagef("--store: %w", err)
-	}
-	if err := o.joining.check(o); err != nil {
-		return c, err
-	}
-	if o.tls.Enabled() {
-		if err := o.tls.Check(); err != nil {
-			return c, usagef("%w", err)
-		}
-	}
-	if err := server.CheckProxies(o.proxies); err != nil {
-		return c, usagef("%w", err)
-	}
-	if err := o.provider(); err != nil {
-		return c, err
-	}
-	if o.demo && (o.tls.Enabled() || o.newAdmin) {
-		return c, usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them")
-	}
-	return o.entities()
 }
 
 // addFlags adds the flags that are about no single part of the server.
