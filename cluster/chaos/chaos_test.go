@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -498,20 +500,32 @@ var longFaults = append(slices.Clip(faults), fault{"is stopped for long", func(w
 	return fmt.Sprintf("for %v: all keys have answered after %v, with a TTL of %v", time.Since(began), took, ttl)
 }})
 
+// seedsVariable has TestAClusterInTroubleLosesNothing make a round of the long form with each of these seeds, with commas
+// between them.
+const seedsVariable = "GREENROOM_CHAOS_SEEDS"
+
 // TestAClusterInTroubleLosesNothing has each fault happen to nodes under load, and judges what has come of it.
 func TestAClusterInTroubleLosesNothing(t *testing.T) {
 	t.Parallel()
-	rounds := soaktest.Rounds(t, 1, 25)
-	for round := range rounds {
-		seed := uint64(1)
-		if rounds > 1 {
-			seed = rand.Uint64()
+	seeds, faults := []uint64{1}, faults
+	if rounds := soaktest.Rounds(t, 1, 25); rounds > 1 {
+		seeds, faults = nil, longFaults
+		for range rounds {
+			seeds = append(seeds, rand.Uint64())
 		}
-		faults := faults
-		if rounds > 1 {
-			faults = longFaults
+	}
+	if list := os.Getenv(seedsVariable); list != "" {
+		seeds, faults = nil, longFaults
+		for text := range strings.SplitSeq(list, ",") {
+			seed, err := strconv.ParseUint(text, 0, 64)
+			if err != nil {
+				t.Fatalf("%s must be numbers with commas between them, such as 0x2f,7, not %q", seedsVariable, list)
+			}
+			seeds = append(seeds, seed)
 		}
-		t.Run(fmt.Sprintf("%d/seed=%#x", round+1, seed), func(t *testing.T) { trouble(t, seed, faults) })
+	}
+	for i, seed := range seeds {
+		t.Run(fmt.Sprintf("%d/seed=%#x", i+1, seed), func(t *testing.T) { trouble(t, seed, faults) })
 	}
 }
 

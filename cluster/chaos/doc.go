@@ -2,7 +2,8 @@
 // other and from their engine, while they are under load. It has nothing else.
 //
 //	go test ./cluster/chaos -v                     # one round, half a minute
-//	GREENROOM_SOAK=1 go test ./cluster/chaos -v    # as in `make soak`, about ten minutes
+//	GREENROOM_SOAK=1 go test ./cluster/chaos -v    # as in `make soak`, about 40 minutes
+//	GREENROOM_CHAOS_SEEDS=0x2f,7 go test ./cluster/chaos -run Trouble -v    # rounds of the long form again
 //
 // A round has three nodes, each a process, whose durable virtual actors are registers: a message swaps the
 // value of one for another. The test's own process has references to them, and judges what has come of it:
