@@ -85,8 +85,16 @@ found in the database of their store.`,
 	drain.Flags().StringVar(&o.node, "node", "", "name of the node")
 	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may be replaced by one of a later version now.", RunE: with(o.upgrade)}
 	upgrade.Flags().BoolVar(&o.check, "check", false, "check, and fail if no node may be replaced")
-	for _, sub := range []*cobra.Command{status, drain, upgrade} {
+	forget := &cobra.Command{Use: "forget NODE", Short: "Take a node that has ended without a word off the list."}
+	forget.RunE = func(cmd *cobra.Command, args []string) error {
+		o.node = args[0]
+		return o.with(cmd, o.forget)
+	}
+	for _, sub := range []*cobra.Command{status, drain, upgrade, forget} {
 		sub.Args = usageArgs(cobra.NoArgs)
+		if sub == forget {
+			sub.Args = usageArgs(cobra.ExactArgs(1))
+		}
 		sub.Flags().StringVar(&o.store, "store", "", "the --store of the nodes: postgres://user@host/database (default "+variable("store")+" of the environment)")
 		cmd.AddCommand(sub)
 	}
@@ -153,6 +161,14 @@ func (o *clusterOptions) drain(ctx context.Context, d *directory, w io.Writer) e
 		return err
 	}
 	fmt.Fprintf(w, "%s is drained: it passes on what clients send until it is stopped\n", o.node)
+	return nil
+}
+
+func (o *clusterOptions) forget(ctx context.Context, d *directory, w io.Writer) error {
+	if err := d.forget(ctx, o.node, nodeTTL); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s is forgotten: it is on the list again if it is started again\n", o.node)
 	return nil
 }
 

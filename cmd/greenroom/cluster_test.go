@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,8 +11,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -20,6 +23,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/internal/pause"
 	"github.com/greenroom-go/greenroom/internal/pgtest"
+	"github.com/greenroom-go/greenroom/server"
 )
 
 func TestFlagsOfANode(t *testing.T) {
@@ -69,12 +73,98 @@ func TestFlagsOfCluster(t *testing.T) {
 		{"status --store data", exitUsage, `not "data"`},
 		{"status --store " + empty, exitFailed, "no member of a cluster has been here"},
 		{"upgrade --store " + empty, exitFailed, "no member of a cluster has been here"},
+		{"forget n1 --store " + empty, exitFailed, "no member of a cluster has been here"},
+		{"forget --store " + empty, exitUsage, "accepts 1 arg(s), received 0"},
 	} {
 		_, errs := command(t, tt.code, append([]string{"cluster"}, strings.Fields(tt.args)...)...)
 		if !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("cluster %s: %q, want one line with %q", tt.args, errs, tt.says)
 		}
 	}
+}
+
+// A node is not forgotten as long as it renews its lease, even if nobody reaches it.
+func TestOnlyANodeThatHasEndedIsForgotten(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	const within = 3 * ttl // it renews its lease nine times meanwhile
+	d, err := openDirectory(t.Context(), pgtest.Database(t), slog.New(slog.DiscardHandler), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	if err := d.haveSecret(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	anyone := func([]byte) error { return nil }
+	for name, r := range map[string]nodeRecord{"n1": {Link: linkAddress(t), Instance: "1"}, "n2": {Left: true}} {
+		if err := d.put(t.Context(), nodesPrefix+name, r, anyone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sys := actor.NewSystem("n1", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
+	member, err := cluster.Join(sys, cluster.Config{Engine: d.engine, TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"n1": "only a node that has ended is forgotten: n1 has just renewed its lease; it runs",
+		"n2": `the node must be one of n1, not "n2"`,
+	} {
+		if err := d.forget(t.Context(), name, within); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is forgotten: %v, want %q", name, err, want)
+		}
+	}
+	if err := member.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.forget(t.Context(), "n1", within); err != nil {
+		t.Errorf("it has ended: %v", err)
+	}
+	if nodes, err := d.nodes(t.Context()); err != nil || len(nodes) != 0 {
+		t.Errorf("after that there are %v, %v", nodes, err)
+	}
+}
+
+func TestNodesAreAskedOnceForAllThatLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, failed := 0, errors.New("the database is away")
+		c := newInfoCache(func(context.Context) ([]server.NodeInfo, error) {
+			asked++
+			time.Sleep(time.Second) // of a node that does not answer
+			if asked == 1 {
+				return nil, failed
+			}
+			return []server.NodeInfo{{Name: fmt.Sprint("as of ", asked)}}, nil
+		})
+		if _, err := c.get(t.Context()); !errors.Is(err, failed) {
+			t.Errorf("the first look ends with %v, want %v", err, failed)
+		}
+		looks := func(want string) {
+			var all sync.WaitGroup
+			for range 10 {
+				all.Go(func() {
+					if infos, err := c.get(t.Context()); err != nil || len(infos) != 1 || infos[0].Name != want {
+						t.Errorf("the nodes are %v, %v, want %q", infos, err, want)
+					}
+				})
+			}
+			all.Wait()
+		}
+		looks("as of 2")
+		time.Sleep(infosFor - time.Millisecond)
+		looks("as of 2")
+		time.Sleep(time.Millisecond)
+		looks("as of 3")
+		c.turn <- struct{}{} // somebody asks
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.get(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait any more gets %v", err)
+		}
+	})
 }
 
 // A node that cannot hold the store leaves, and is not waited for.
@@ -246,6 +336,9 @@ func TestClusterOfNodes(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "--node must be a name that no other running node has: "+owner.name) {
 		t.Errorf("a second %s: %v\n%s", owner.name, err, out)
 	}
+	if said, err := c.try("forget", owner.name); err == nil || !strings.Contains(said, owner.name+" answers at "+owner.link) {
+		t.Errorf("forget says of a node that runs: %v\n%s", err, said)
+	}
 	if said, err := c.try("upgrade", "--check"); (err != nil || strings.Count(said, "may be replaced") != 3) && !strings.Contains(said, "a member has joined within the last 5s") {
 		t.Errorf("upgrade --check says: %v\n%s", err, said)
 	}
@@ -279,6 +372,13 @@ func TestClusterOfNodes(t *testing.T) {
 	}
 	if status := c.run("status"); strings.Count(status, "does not answer") != 2 || !strings.Contains(status, "epoch") {
 		t.Errorf("all nodes have ended, and status says:\n%s", status)
+	}
+	ended := c.but(owner)[0].name
+	if said := c.run("forget", ended); !strings.HasPrefix(said, ended+" is forgotten") {
+		t.Errorf("forget says: %s", said)
+	}
+	if status := c.run("status"); strings.Contains(status, ended) || strings.Count(status, "does not answer") != 1 {
+		t.Errorf("%s is forgotten, and status says:\n%s", ended, status)
 	}
 }
 

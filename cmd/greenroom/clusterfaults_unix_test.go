@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -295,17 +296,57 @@ func (l *steadyDevice) end() {
 func (l *steadyDevice) judge(t *testing.T, addr string) (acked int) {
 	t.Helper()
 	l.end()
-	there := make(map[int64]int)
-	for _, p := range history(t, addr, l.entity, "n") {
-		there[p.TS]++
-		if p.TS < 1 || p.TS > l.sent.Load() || p.Value != float64(p.TS) {
-			t.Errorf("%s: the reading %v at %d was never sent", l.entity, p.Value, p.TS)
-		}
-	}
-	for i := int64(1); i <= l.sent.Load(); i++ {
-		if n := there[i]; n > 1 || n == 0 && i <= l.acked.Load() {
-			t.Errorf("%s: the reading %d, of which %d are acknowledged, is there %d times", l.entity, i, l.acked.Load(), n)
-		}
+	for _, wrong := range wrongReadings(history(t, addr, l.entity, "n"), l.sent.Load(), l.acked.Load()) {
+		t.Errorf("%s: %s", l.entity, wrong)
 	}
 	return int(l.acked.Load())
+}
+
+// wrongReadings finds readings that are there and were not sent, are there more than once, or were acknowledged and are
+// not there. The reading i has the time and the value i; those from 1 to sent may be there, those to acked must be.
+func wrongReadings(points []point, sent, acked int64) (wrong []string) {
+	there := make(map[int64]int)
+	for _, p := range points {
+		there[p.TS]++
+		if p.TS < 1 || p.TS > sent || p.Value != float64(p.TS) {
+			wrong = append(wrong, fmt.Sprintf("the reading %v at %d was never sent", p.Value, p.TS))
+		}
+	}
+	for i := int64(1); i <= sent; i++ {
+		if n := there[i]; n > 1 || n == 0 && i <= acked {
+			wrong = append(wrong, fmt.Sprintf("the reading %d, of which %d are acknowledged, is there %d times", i, acked, n))
+		}
+	}
+	return wrong
+}
+
+// TestWrongReadingsAreFound plants what TestClusterInTroubleLosesNothing looks for.
+func TestWrongReadingsAreFound(t *testing.T) {
+	t.Parallel()
+	at := func(times ...int64) (points []point) {
+		for _, ts := range times {
+			points = append(points, point{TS: ts, Value: float64(ts)})
+		}
+		return points
+	}
+	for name, tt := range map[string]struct {
+		points      []point
+		sent, acked int64
+		want        string
+	}{
+		"all acknowledged ones":               {at(1, 2, 3), 3, 3, ""},
+		"the last one, without an answer":     {at(1, 2, 3), 3, 2, ""},
+		"not the last one, without an answer": {at(1, 2), 3, 2, ""},
+		"nothing":                             {nil, 1, 0, ""},
+		"the first one is lost":               {at(2, 3), 3, 3, "the reading 1, of which 3 are acknowledged, is there 0 times"},
+		"the last acknowledged one is lost":   {at(1, 3), 3, 2, "the reading 2, of which 2 are acknowledged, is there 0 times"},
+		"one is doubled":                      {at(1, 2, 2), 2, 2, "the reading 2, of which 2 are acknowledged, is there 2 times"},
+		"one without an answer is doubled":    {at(1, 2, 2), 2, 1, "the reading 2, of which 1 are acknowledged, is there 2 times"},
+		"one was not sent":                    {at(1, 2), 1, 1, "the reading 2 at 2 was never sent"},
+		"one has another value":               {[]point{{TS: 1, Value: 2.0}}, 1, 1, "the reading 2 at 1 was never sent"},
+	} {
+		if wrong := strings.Join(wrongReadings(tt.points, tt.sent, tt.acked), "; "); wrong != tt.want {
+			t.Errorf("%s: %q, want %q", name, wrong, tt.want)
+		}
+	}
 }

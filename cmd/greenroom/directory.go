@@ -23,11 +23,12 @@ import (
 	"github.com/greenroom-go/greenroom/server"
 )
 
-// Keys of the directory. Those of package cluster are beside them.
+// Keys of the directory. Those of package cluster are beside them: a member renews its own at each third of its lease.
 const (
-	secretKey   = "serve/secret"
-	ownerKey    = "serve/owner"
-	nodesPrefix = "serve/node/"
+	secretKey     = "serve/secret"
+	ownerKey      = "serve/owner"
+	nodesPrefix   = "serve/node/"
+	membersPrefix = "node/"
 )
 
 // nodeRecord is a node as the others know it.
@@ -144,6 +145,42 @@ func (d *directory) infos(ctx context.Context) ([]server.NodeInfo, error) {
 	return infos, nil
 }
 
+// infosFor is how long the answers of nodes are shown again.
+const infosFor = 2 * time.Second
+
+// infoCache has what infos has returned lately, and asks the nodes once for all that want to know it: those who look at
+// the cluster do so again and again, and each look costs each node a connection.
+type infoCache struct {
+	ask  func(ctx context.Context) ([]server.NodeInfo, error)
+	turn chan struct{} // held, as a channel so that a context can end the wait, by who asks; guards what follows
+
+	asked time.Time
+	infos []server.NodeInfo // not to be changed
+}
+
+func newInfoCache(ask func(ctx context.Context) ([]server.NodeInfo, error)) *infoCache {
+	return &infoCache{ask: ask, turn: make(chan struct{}, 1)}
+}
+
+// get is infos as of not more than infosFor ago. An error is not kept.
+func (c *infoCache) get(ctx context.Context) ([]server.NodeInfo, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if !c.asked.IsZero() && time.Since(c.asked) < infosFor {
+		return c.infos, nil
+	}
+	infos, err := c.ask(ctx)
+	if err != nil || ctx.Err() != nil { // then nodes have had no time to answer
+		return infos, err
+	}
+	c.asked, c.infos = time.Now(), infos
+	return infos, nil
+}
+
 // owner returns the last owner of the store, the zero value if there was none.
 func (d *directory) owner(ctx context.Context) (r ownerRecord, err error) {
 	at, err := d.engine.Get(ctx, ownerKey)
@@ -154,6 +191,63 @@ func (d *directory) owner(ctx context.Context) (r ownerRecord, err error) {
 		err = json.Unmarshal(at.Value, &r)
 	}
 	return r, err
+}
+
+// forget has a node that has ended without a word be one that has left. It waits for within, longer than which no
+// node that runs says nothing to the cluster.
+func (d *directory) forget(ctx context.Context, name string, within time.Duration) error {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	r, ok := nodes[name]
+	if !ok {
+		return usagef("the node must be one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), name)
+	}
+	if err := d.hasEnded(ctx, name, r, within); err != nil {
+		return fmt.Errorf("only a node that has ended is forgotten: %w", err)
+	}
+	forgotten := r
+	forgotten.Left = true
+	return d.put(ctx, nodesPrefix+name, forgotten, func(before []byte) error {
+		var now nodeRecord
+		if err := json.Unmarshal(before, &now); err == nil && now.Instance != r.Instance {
+			return fmt.Errorf("only a node that has ended is forgotten: %s was started again", name)
+		}
+		return nil
+	})
+}
+
+// hasEnded returns why a node may be running: it answers, or its membership is renewed, which is in the same database.
+func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) error {
+	before, err := d.membership(ctx, name)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	asking, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var s nodeStatus
+	if err := d.ask(asking, r.Link, http.MethodGet, "/status", &s); err == nil && s.Instance == r.Instance {
+		return fmt.Errorf("%s answers at %s, so stop it", name, r.Link)
+	}
+	if err := pause.For(ctx, within-time.Since(began)); err != nil {
+		return err
+	}
+	after, err := d.membership(ctx, name)
+	if err == nil && after != before {
+		err = fmt.Errorf("%s has just renewed its lease; it runs, although it does not answer at %s", name, r.Link)
+	}
+	return err
+}
+
+// membership returns a revision that changes as long as the node of that name runs, and is connected with the database.
+func (d *directory) membership(ctx context.Context, name string) (cluster.Revision, error) {
+	at, err := d.engine.Get(ctx, membersPrefix+name)
+	if err != nil && !errors.Is(err, cluster.ErrNotFound) {
+		return 0, fmt.Errorf("read the membership of %s: %w", name, err)
+	}
+	return at.Revision, nil
 }
 
 // put sets a key to a value, unless allows refuses to replace what is there. It tries until ctx ends.

@@ -101,7 +101,7 @@ func serveNode(ctx context.Context, o *serveOptions, cfg server.Config, say func
 		return fmt.Errorf("join the cluster: %w", err)
 	}
 	n := &node{o: j, dir: d, log: cfg.Logger, say: say, failed: make(chan uint64, 1)}
-	nc := server.NodeConfig{Name: j.node, Link: j.join, Secret: d.secret, Control: n.control(), Nodes: d.infos, Ended: n.serverEnded}
+	nc := server.NodeConfig{Name: j.node, Link: j.join, Secret: d.secret, Control: n.control(), Nodes: newInfoCache(d.infos).get, Ended: n.serverEnded}
 	if n.front, err = server.NewFront(ctx, cfg, nc); err != nil {
 		return err
 	}
