@@ -12,21 +12,21 @@ import (
 // Expression is a computation, such as a.x * 9 / 5 + 32, in a text of another kind: a mapping. It
 // is immutable and safe for concurrent use. [Reader.Expression] makes it.
 type Expression struct {
-	root  operand
-	eval  source
-	paths []*Path
+	text   string // the canonical form; the tree would take several times as much as the closures
+	source *Path  // all of the expression, or nil
+	eval   source
+	bytes  int
 }
 
 // String returns the expression in its canonical form, which reads back as the same expression.
-func (x *Expression) String() string { return string(x.root.append(nil)) }
+func (x *Expression) String() string { return x.text }
 
 // Source returns the source if the expression consists of one, and otherwise nil.
-func (x *Expression) Source() *Path {
-	if x.root.kind != ofPath {
-		return nil
-	}
-	return x.root.path
-}
+func (x *Expression) Source() *Path { return x.source }
+
+// Bytes returns how much memory the expression takes, in bytes: an estimate that is right within a
+// factor of two. The text that it was read from is not included.
+func (x *Expression) Bytes() int { return x.bytes }
 
 var errInfinite = errors.New("the result is infinite or not a number, which no reading can be")
 
@@ -195,7 +195,13 @@ func (r *Reader) Expression(resolve Resolver) *Expression {
 	if r.err != nil {
 		return nil
 	}
-	return &Expression{root: root, eval: compileOperand(foldOperand(root)), paths: slices.Clone(r.paths)}
+	folded := foldOperand(root)
+	x := &Expression{text: string(root.append(nil)), eval: compileOperand(folded)}
+	if root.kind == ofPath {
+		x.source = root.path
+	}
+	x.bytes = expressionSize + len(x.text) + pathSize*len(r.paths) + operandSize(folded)
+	return x
 }
 
 // aggregates are the functions over many values.

@@ -15,7 +15,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// ErrTooMany is returned by Put if there are already MaxTemplates templates.
+// ErrTooMany is returned by Put if there are already MaxTemplates templates, or if they would take
+// more than MaxAllCompiledBytes of memory.
 var ErrTooMany = errors.New("too many templates")
 
 // kindTemplate is the kind of the templates' documents.
@@ -44,6 +45,7 @@ type Book struct {
 	docs  Docs
 	log   *slog.Logger
 	taken []Taken
+	most  int // bytes of memory of the compiled templates
 
 	editing sync.Mutex        // held while templates are changed
 	stored  map[string]Stored // guarded by reading
@@ -55,7 +57,11 @@ type Book struct {
 // Open reads the templates from the store. It logs those that can no longer be used and keeps them,
 // but not in force. taken lists the topics that no template may use.
 func Open(ctx context.Context, docs Docs, log *slog.Logger, taken []Taken) (*Book, error) {
-	b := &Book{docs: docs, log: log, taken: taken, now: time.Now}
+	return open(ctx, &Book{docs: docs, log: log, taken: taken, most: MaxAllCompiledBytes, now: time.Now})
+}
+
+// open is Open of a book that is set up.
+func open(ctx context.Context, b *Book) (*Book, error) {
 	b.editing.Lock()
 	defer b.editing.Unlock()
 	return b, b.load(ctx)
@@ -68,7 +74,7 @@ func (b *Book) load(ctx context.Context) error {
 		return fmt.Errorf("read the templates: %w", err)
 	}
 	stored := make(map[string]Stored, len(docs))
-	inForce := &set{byName: map[string]*compiled{}}
+	inForce := &set{byName: map[string]*compiled{}, most: b.most}
 	for i := range docs {
 		s := newStored(&docs[i])
 		t, err := Parse(docs[i].Body)
@@ -170,7 +176,7 @@ func (b *Book) with(name string, t *Template) (*set, error) {
 		return nil, fmt.Errorf("%w: there are %d, which is the limit; delete one", ErrTooMany, len(b.stored))
 	}
 	list := b.others(name)
-	return newSet(append(list, c), b.taken)
+	return newSet(append(list, c), b.taken, b.most)
 }
 
 // others returns the templates in force except one.
@@ -215,7 +221,7 @@ func (b *Book) Delete(ctx context.Context, name, condition string) error {
 	}
 	stored := b.copied()
 	delete(stored, name)
-	if next, left := newSet(b.others(name), b.taken); left == nil {
+	if next, left := newSet(b.others(name), b.taken, b.most); left == nil {
 		b.publish(stored, next)
 	}
 	return err

@@ -29,7 +29,7 @@ type route struct {
 	name    string // "" for any command
 	topic   pattern
 	to      text
-	payload any // decoded by encoding/json, with placeholders in its strings; nil means the request
+	payload json.RawMessage // with placeholders in its strings; it is decoded for each command, as it then takes many times as much
 	text    bool
 	answer  *answer
 }
@@ -81,18 +81,18 @@ func (s *Command) compile(c *compiled, member string) (r route, err error) {
 	if len(s.Payload) > maxCommandPayload {
 		return r, &Error{In: member + ".payload", Text: fmt.Sprintf("must have at most %d bytes, not %d", maxCommandPayload, len(s.Payload))}
 	}
-	r.payload = any("{" + requestName + "}")
-	if s.Payload != nil {
-		d := json.NewDecoder(bytes.NewReader(s.Payload))
-		d.UseNumber()
-		if err := d.Decode(&r.payload); err != nil {
-			return r, in(member+".payload", err)
-		}
+	r.payload = s.Payload
+	if r.payload == nil {
+		r.payload = json.RawMessage(`"{` + requestName + `}"`)
 	}
-	if _, isText := r.payload.(string); s.Text && !isText {
+	payload, err := r.decode()
+	if err != nil {
+		return r, in(member+".payload", err)
+	}
+	if _, isText := payload.(string); s.Text && !isText {
 		return r, &Error{In: member + ".payload", Text: `must be a string such as "{request}", as it is sent as a text`}
 	}
-	if err := checkPlaceholders(r.payload, append(slices.Clone(names), requestName, commandName, numberName)); err != nil {
+	if err := checkPlaceholders(payload, append(slices.Clone(names), requestName, commandName, numberName)); err != nil {
 		return r, in(member+".payload", err)
 	}
 	if s.Answer != nil {
@@ -127,6 +127,14 @@ func (s *Answer) compile(c *compiled, member string) (a *answer, err error) {
 		}
 	}
 	return a, nil
+}
+
+// decode returns the payload as encoding/json decodes it.
+func (r *route) decode() (payload any, err error) {
+	d := json.NewDecoder(bytes.NewReader(r.payload))
+	d.UseNumber()
+	err = d.Decode(&payload)
+	return payload, err
 }
 
 // checkPlaceholders checks the strings of a payload and the names of its members.
@@ -181,13 +189,17 @@ func (r *route) render(command *entity.Command, number int64, b bindings) (m Sen
 	if m.Topic = r.to.fill(filled); strings.ContainsAny(m.Topic, "+#\x00") || strings.Count(m.Topic, "/") != len(r.topic.levels)-1 {
 		return m, fmt.Errorf("%w: the name %.64q of a command cannot be a level of a topic", entity.ErrInvalid, command.Name)
 	}
+	payload, err := r.decode()
+	if err != nil {
+		return m, err // it was decoded when the template was compiled
+	}
 	f := filler{request: command.Request, number: number, texts: filled}
-	switch payload, isText := r.payload.(string); {
+	switch whole, isText := payload.(string); {
 	case r.text:
-		m.Payload = []byte(f.text(payload))
-	case isText && payload == "{"+requestName+"}" && command.Request.IsZero():
+		m.Payload = []byte(f.text(whole))
+	case isText && whole == "{"+requestName+"}" && command.Request.IsZero():
 	default:
-		m.Payload = f.append(nil, r.payload)
+		m.Payload = f.append(nil, payload)
 	}
 	if len(m.Payload) > entity.MaxPayloadBytes || f.spent > entity.MaxPayloadBytes {
 		return m, fmt.Errorf("%w: the message would have more than %d bytes", entity.ErrInvalid, entity.MaxPayloadBytes)

@@ -51,7 +51,7 @@ func in(member string, err error) error {
 // an array.
 type expression struct {
 	*filter.Expression
-	paths [][]string // by slot
+	paths [][]string // by slot, each once
 }
 
 // compile compiles an expression. Paths must begin with one of names; nil allows any.
@@ -60,6 +60,7 @@ func compile(source string, names []string) (*expression, error) {
 		return nil, fmt.Errorf("%w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxExpressionBytes, len(source))
 	}
 	x := &expression{}
+	slots := map[string]int{}
 	r := filter.NewReader(source)
 	x.Expression = r.Expression(func(r *filter.Reader, ref filter.Reference) (slot int, text string) {
 		if ref.Func != "" {
@@ -73,8 +74,14 @@ func compile(source string, names []string) (*expression, error) {
 		if names != nil && (len(path) > 1 || path[0] != names[0]) {
 			r.Refuse(ref, "a payload that is a text has one name only: %s", names[0])
 		}
-		x.paths = append(x.paths, path)
-		return len(x.paths) - 1, strings.Join(shown, ".")
+		text = strings.Join(shown, ".")
+		slot, known := slots[text]
+		if !known {
+			slot = len(x.paths)
+			slots[text] = slot
+			x.paths = append(x.paths, path)
+		}
+		return slot, text
 	})
 	if r.Err() == nil && !r.End() {
 		r.Expected("the end of the expression")

@@ -59,7 +59,7 @@ func (r *receivings) Receive(id string, deliver func(entity.Command)) (func(), e
 // receiving is a layout with templates.
 func receiving(t *testing.T, templates ...string) (*Layout, *receivings) {
 	t.Helper()
-	b := open(t, &docs{})
+	b := openBook(t, &docs{})
 	for i, text := range templates {
 		if _, err := b.Put(t.Context(), fmt.Sprint(i), parse(t, text), ""); err != nil {
 			t.Fatal(err)

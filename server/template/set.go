@@ -43,6 +43,8 @@ type set struct {
 	byName  map[string]*compiled
 	routes  []way
 	root    node
+	size    int    // of all templates in memory, in bytes
+	most    int    // how large size may be
 	version uint64 // counts the sets that were in force
 }
 
@@ -59,9 +61,10 @@ type node struct {
 	use   *use
 }
 
-// newSet returns a set of templates. Its errors wrap ErrTaken.
-func newSet(list []*compiled, taken []Taken) (*set, error) {
-	s := &set{byName: map[string]*compiled{}}
+// newSet returns a set of templates, which may take most bytes of memory. Its errors wrap ErrTaken or
+// ErrTooMany.
+func newSet(list []*compiled, taken []Taken, most int) (*set, error) {
+	s := &set{byName: map[string]*compiled{}, most: most}
 	for _, c := range list {
 		if err := s.add(c, taken); err != nil {
 			return nil, err
@@ -72,6 +75,10 @@ func newSet(list []*compiled, taken []Taken) (*set, error) {
 
 // add adds a template, or on an error nothing.
 func (s *set) add(c *compiled, taken []Taken) error {
+	if size := s.size + c.size; size > s.most {
+		return fmt.Errorf("%w: with %q, which takes %d bytes of memory when compiled, all would take %d; at most %d are allowed; delete one, or make its expressions shorter",
+			ErrTooMany, c.name, c.size, size, s.most)
+	}
 	uses := []use{{s, "topic", c, receives, &c.topic}}
 	for i := range c.commands {
 		r := &c.commands[i]
@@ -95,6 +102,7 @@ func (s *set) add(c *compiled, taken []Taken) error {
 		}
 	}
 	s.byName[c.name] = c
+	s.size += c.size
 	for i := range c.commands {
 		s.routes = append(s.routes, way{c, &c.commands[i]})
 	}

@@ -130,6 +130,7 @@ type compiled struct {
 	zone     *time.Location
 	zoned    bool // the template names a time zone
 	commands []route
+	size     int // in memory, in bytes, as bytes estimates it
 }
 
 // keyed is an expression and the key of its value.
@@ -170,7 +171,7 @@ func (t *Template) compile(name string) (*compiled, error) {
 	if c.topic, err = parsePattern(t.Topic); err != nil {
 		return nil, in("topic", err)
 	}
-	for _, check := range []func(*compiled) error{t.checkWords, t.compileEntity, t.compileValues, t.compileTime, t.compileCommands} {
+	for _, check := range []func(*compiled) error{t.checkWords, t.compileEntity, t.compileValues, t.compileTime, t.compileCommands, t.checkSize} {
 		if err := check(c); err != nil {
 			return nil, err
 		}

@@ -59,7 +59,7 @@ func (d *docs) DeleteDoc(_ context.Context, _, id, _ string) error {
 // now is the time of all messages.
 var now = time.UnixMilli(1_700_000_000_000)
 
-func open(t *testing.T, d *docs) *Book {
+func openBook(t *testing.T, d *docs) *Book {
 	t.Helper()
 	b, err := Open(t.Context(), d, slog.New(slog.DiscardHandler), []Taken{{"e/", "the server"}, {"v1/devices/me/", "thingsboard"}, {"v1/gateway/", "thingsboard"}})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestMessagesAreReadAsTheTemplateSays(t *testing.T) {
 		{`{"topic":"x/{id}","values":{"a":"b * 2"},"members":"*"}`, "x/y", `{"a":1,"b":2}`, `y telemetry {"a":4,"b":2}`},
 		{`{"topic":"x/{id}","members":"*"}`, "x/y", `{"ts":5,"values":{"a":1}}`, `y telemetry {"ts":5,"values":{"a":1}}`},
 	} {
-		b := open(t, &docs{})
+		b := openBook(t, &docs{})
 		trial, err := b.NewTrial("", parse(t, tt.template))
 		if err != nil {
 			t.Errorf("%s: %v", tt.template, err)
@@ -172,7 +172,7 @@ func TestMessagesThatDoNotFitAreRefusedWithTheReason(t *testing.T) {
 		{`{"topic":"x/{id}","payload":"text","values":{"{id}":"value"}}`, "x/", "1", "must have 1 to 256 bytes"},
 		{`{"topic":"x/{id}","members":"*"}`, "x/y/z", `{"a":1}`, `x/{id} does not take the topic "x/y/z"`},
 	} {
-		b := open(t, &docs{})
+		b := openBook(t, &docs{})
 		trial, err := b.NewTrial("", parse(t, tt.template))
 		if err != nil {
 			t.Errorf("%s: %v", tt.template, err)
@@ -230,7 +230,7 @@ func TestMistakesInTemplatesAreNamed(t *testing.T) {
 		`{"topic":"{id}/events/rpc","members":"*"}`:                                                        "",
 		`{"topic":"{building}/{id}/telemetry","members":"*"}`:                                              "",
 	} {
-		_, err := open(t, &docs{}).NewTrial("", parse(t, text))
+		_, err := openBook(t, &docs{}).NewTrial("", parse(t, text))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
@@ -244,7 +244,7 @@ func TestMistakesInTemplatesAreNamed(t *testing.T) {
 
 func TestTheTemplateCountsWhoseTopicIsCloser(t *testing.T) {
 	t.Parallel()
-	b := open(t, &docs{})
+	b := openBook(t, &docs{})
 	for i, topic := range []string{"a/{id}/{key}", "a/{id}/online", "{x}/{id}/b", "a/x/{id}", "a/{id}/+/deep"} {
 		if _, err := b.Put(t.Context(), fmt.Sprint(i), parse(t, `{"topic":"`+topic+`","members":"*"}`), ""); err != nil {
 			t.Fatal(err)
@@ -267,7 +267,7 @@ func TestTheTemplateCountsWhoseTopicIsCloser(t *testing.T) {
 func TestTwoTemplatesDoNotTakeTheSameTopics(t *testing.T) {
 	t.Parallel()
 	d := &docs{}
-	b := open(t, d)
+	b := openBook(t, d)
 	if _, err := b.Put(t.Context(), "one", parse(t, `{"topic":"a/{id}","members":"*","commands":[{"topic":"a/{id}/set","answer":{"topic":"a/{id}/answer"}}]}`), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestTwoTemplatesDoNotTakeTheSameTopics(t *testing.T) {
 func TestTemplatesAreKept(t *testing.T) {
 	t.Parallel()
 	d := &docs{}
-	b := open(t, d)
+	b := openBook(t, d)
 	first, err := b.Put(t.Context(), "one", parse(t, `{"topic":"a/{id}","members":"*"}`), entity.IfNone)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestTemplatesAreKept(t *testing.T) {
 	}
 	d.list["other"] = entity.Doc{ID: "other", Body: []byte(`{"topic":"b/{x}","entity":"{x}","members":"*"}`), Version: 1}
 	d.list["worse"] = entity.Doc{ID: "worse", Body: []byte(`?`), Version: 1}
-	again := open(t, d)
+	again := openBook(t, d)
 	list := again.List()
 	if len(list) != 3 || list[0].Problem != "" || list[0].Topic != "b/{id}" || list[1].Problem == "" || list[2].Problem == "" {
 		t.Errorf("kept: %+v", list)
@@ -334,7 +334,7 @@ func TestTemplatesAreKept(t *testing.T) {
 func TestAfterAnErrorOfTheStoreItsTemplatesAreInForce(t *testing.T) {
 	t.Parallel()
 	d := &docs{fail: errors.New("disk on fire")}
-	b := open(t, d)
+	b := openBook(t, d)
 	if _, err := b.Put(t.Context(), "one", parse(t, `{"topic":"a/{id}","members":"*"}`), ""); !errors.Is(err, d.fail) {
 		t.Errorf("put: %v", err)
 	}
@@ -346,7 +346,7 @@ func TestAfterAnErrorOfTheStoreItsTemplatesAreInForce(t *testing.T) {
 func TestADeletedTemplateIsOutOfForceWhateverTheStoreSays(t *testing.T) {
 	t.Parallel()
 	d := &docs{}
-	b := open(t, d)
+	b := openBook(t, d)
 	for _, name := range []string{"one", "two"} {
 		if _, err := b.Put(t.Context(), name, parse(t, `{"topic":"`+name+`/{id}","members":"*"}`), ""); err != nil {
 			t.Fatal(err)
@@ -366,7 +366,7 @@ func TestADeletedTemplateIsOutOfForceWhateverTheStoreSays(t *testing.T) {
 
 func TestTheNumberOfTemplatesIsBounded(t *testing.T) {
 	t.Parallel()
-	b := open(t, &docs{})
+	b := openBook(t, &docs{})
 	for i := range MaxTemplates {
 		if _, err := b.Put(t.Context(), fmt.Sprint(i), parse(t, fmt.Sprintf(`{"topic":"a%d/{id}","members":"*"}`, i)), ""); err != nil {
 			t.Fatal(err)
@@ -383,7 +383,7 @@ func TestTheNumberOfTemplatesIsBounded(t *testing.T) {
 
 func TestReadyTemplatesTakeTheirMessagesTogether(t *testing.T) {
 	t.Parallel()
-	b := open(t, &docs{})
+	b := openBook(t, &docs{})
 	want := map[string]string{
 		"zigbee2mqtt":              `lamp telemetry {"state":"ON","brightness":215,"color_temp":325,"linkquality":94}`,
 		"zigbee2mqtt-availability": `lamp reported {"online":true}`,
@@ -504,7 +504,7 @@ func FuzzRead(f *testing.F) {
 		}
 		all = append(all, c)
 	}
-	s, err := newSet(all, nil)
+	s, err := newSet(all, nil, MaxAllCompiledBytes)
 	if err != nil {
 		f.Fatal(err)
 	}
