@@ -6,16 +6,19 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 )
 
 const (
-	// sliceMost is how many evaluations, and how many late readings whose end is looked
-	// for, the service does before it looks at what has changed meanwhile: so what one
-	// mapping has to compute again holds up the others by no more than this takes.
+	// sliceMost is how many evaluations, and sliceEnds how many late readings whose end is
+	// looked for, the service does at most before it looks at what has changed meanwhile, and
+	// sliceTime is after what time it stops: so what one mapping has to compute again holds up
+	// the others by no more than this takes, and what has to be read before the first one.
 	sliceMost = 256
 	sliceEnds = 64
+	sliceTime = 20 * time.Millisecond
 	// maxStretches bounds the late readings of a field that are remembered one by one, and
 	// maxAllStretches those of all, but for one of each field. Beyond that, neighbors
 	// become one, and what is between them is computed again as well.
@@ -256,7 +259,7 @@ func (b *backlog) drop() {
 // next makes an interval of the next late readings of a field, and of those that follow
 // where that has an effect. It goes through them in the order of time, and then begins
 // again, so that none waits for ever.
-func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field) error {
+func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field, some *portion) error {
 	i, _ := slices.BinarySearchFunc(r.stretches, r.at.to, func(o stretch, from int64) int { return cmp.Compare(o.From, from) })
 	if i == len(r.stretches) {
 		i = 0
@@ -265,8 +268,9 @@ func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field) error 
 	at, number, deep := interval{first.From, first.From}, first.number, 0
 	walks := make(map[int]*walk)
 	n := 0
-	for _, s := range r.stretches[i:min(i+sliceEnds, len(r.stretches))] {
-		if n > 0 && s.From > at.to {
+	some.start()
+	for _, s := range r.stretches[i:] {
+		if some.done() || n > 0 && s.From > at.to {
 			break
 		}
 		to := s.Last + 1
@@ -300,7 +304,7 @@ func (f *follower) catchUp() error {
 		return f.drained()
 	}
 	if r.at.from >= r.at.to {
-		if err := f.backlog.next(f.s.ctx, f.s.reader, r, m.fields[r.Field]); err != nil {
+		if err := f.backlog.next(f.s.ctx, f.s.reader, r, m.fields[r.Field], f.s.portion(sliceEnds)); err != nil {
 			return err
 		}
 	}
@@ -330,7 +334,7 @@ func (f *follower) slice(ctx context.Context, r *rest, within interval, polite b
 	out := Output{Mapping: m.Name, Version: m.Version, Into: m.Statement.Into, Seq: f.seq, Depth: max(r.depth, 1), Again: true}
 	there := &walk{r: f.s.reader, id: m.Statement.Into, key: target.spec.As}
 	applied := target.applied(within)
-	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, applied, sliceMost, func(v Value) error {
+	next, err = f.engine.recomputeSome(ctx, f.s.reader, target, applied, f.s.portion(sliceMost), func(v Value) error {
 		if keeps, err := target.keeps(ctx, r.Replayed, there, v.TS); keeps || err != nil {
 			return err
 		}

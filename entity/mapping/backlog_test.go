@@ -140,6 +140,43 @@ func TestALiveReadingWaitsForOneSliceAtMost(t *testing.T) {
 	}
 }
 
+// However costly what a mapping computes is, a slice of it ends when its time is over, and goes on
+// where it was: here each look at the clock takes a millisecond.
+func TestASliceEndsByTime(t *testing.T) {
+	const n = 200
+	h := build(t, t.TempDir(), houseOptions{})
+	longPast(t, h, n)
+	h.sync(1)
+	most, slices := uint64(0), 0
+	err := h.do(t.Context(), func(_ context.Context, f *follower) error {
+		now := time.Unix(0, 0)
+		h.now = func() time.Time { now = now.Add(time.Millisecond); return now }
+		defer func() { h.now = time.Now }()
+		h.write("b", 1, sample("y", 1000))
+		for len(f.backlog.rests) == 0 {
+			if err := f.applyNext(); err != nil {
+				return err
+			}
+		}
+		for ; len(f.backlog.rests) > 0; slices++ {
+			before := f.engine.evaluations
+			if err := f.catchUp(); err != nil {
+				return err
+			}
+			most = max(most, f.engine.evaluations-before)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most > 2*uint64(sliceTime/time.Millisecond) || slices < n/25 {
+		t.Errorf("%d evaluations in one of %d slices", most, slices)
+	}
+	h.sync(1)
+	h.checkSums(n)
+}
+
 // What late readings have left to be computed again is not forgotten over a crash, when the
 // changes that they came with have been gone through.
 func TestWhatIsToBeComputedAgainSurvivesACrash(t *testing.T) {

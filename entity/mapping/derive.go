@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -40,20 +39,20 @@ func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to 
 
 // recompute is Recompute of one field.
 func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int64, put func(Value) error) error {
-	_, err := e.recomputeSome(ctx, r, f, interval{from, to}, math.MaxInt, put)
+	_, err := e.recomputeSome(ctx, r, f, interval{from, to}, whole(), put)
 	return err
 }
 
-// recomputeSome is recompute of as much as some evaluations are. It returns where the rest
-// begins.
-func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within interval, most int, put func(Value) error) (next int64, err error) {
+// recomputeSome is recompute of a portion, whose steps are evaluations. It returns where the
+// rest begins.
+func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within interval, some *portion, put func(Value) error) (next int64, err error) {
 	emit := func(ts int64, v value.Value) error { return put(Value{f.spec.As, ts, v}) }
 	from, to := within.from, within.to
 	if f.suspended {
 		return to, nil
 	}
 	if !f.fanIn {
-		return e.derive(ctx, r, f, within, most, emit)
+		return e.derive(ctx, r, f, within, some, emit)
 	}
 	ts, ok := f.frame.newest()
 	if ts = max(ts, f.lastTS); !ok || ts < from || ts >= to {
@@ -65,9 +64,9 @@ func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within i
 	return to, nil
 }
 
-// derive computes a field over single entities from the history: as much of an interval as
-// some evaluations are. It returns where the rest begins.
-func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval, most int, emit func(ts int64, v value.Value) error) (next int64, err error) {
+// derive computes a field over single entities from the history: a portion of an interval. It
+// returns where the rest begins.
+func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval, some *portion, emit func(ts int64, v value.Value) error) (next int64, err error) {
 	from, to := within.from, within.to
 	fr := f.next()
 	var streams []*stream
@@ -83,9 +82,10 @@ func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval
 		for _, p := range before {
 			fr.put(i, p.ts, p.value)
 		}
-		streams = append(streams, &stream{source: i, src: src, next: from, to: to, size: min(most, derivePage)})
+		streams = append(streams, &stream{source: i, src: src, next: from, to: to, size: min(some.most, derivePage)})
 	}
-	for ; ; most-- {
+	some.start()
+	for {
 		ts := to
 		for _, s := range streams {
 			at, err := s.peek(ctx, r)
@@ -94,7 +94,7 @@ func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval
 			}
 			ts = min(ts, at)
 		}
-		if ts >= to || most <= 0 {
+		if ts >= to || some.done() {
 			return ts, nil
 		}
 		for _, s := range streams {
@@ -203,7 +203,7 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 	}
 	defer func() { e.depth = 0 }()
 	for _, i := range intervals {
-		_, err := e.derive(ctx, r, s.f, i, math.MaxInt, func(ts int64, v value.Value) error {
+		_, err := e.derive(ctx, r, s.f, i, whole(), func(ts int64, v value.Value) error {
 			if e.readings >= outputPage {
 				if err := put(e.end().Outputs); err != nil {
 					return err

@@ -79,7 +79,8 @@ type Service struct {
 	wg     sync.WaitGroup
 	count  counters
 
-	numbers numbers // owned by the engine's goroutine
+	numbers numbers          // owned by the engine's goroutine
+	now     func() time.Time // replaced in tests, on the engine's goroutine
 }
 
 // Installed is a mapping as the service keeps it.
@@ -108,7 +109,7 @@ const language = 1
 // disk they can be looked at, and run once there is room. Close the service before the
 // runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(owner.Calls[*follower]), looks: make(owner.Calls[*follower])}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(owner.Calls[*follower]), looks: make(owner.Calls[*follower]), now: time.Now}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	f, err := s.begin(ctx)
 	if err != nil && !errors.Is(err, entity.ErrFull) {
