@@ -7,41 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
+	"github.com/greenroom-go/greenroom/internal/disktest"
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
-
-// onSmallDisk runs the rest of the test that calls it in a process of its own, which has a
-// file system of so many bytes at the directory that is returned: "" in the first process,
-// when the other one has ended.
-func onSmallDisk(t *testing.T, bytes int) (dir string) {
-	t.Helper()
-	if dir = os.Getenv("GREENROOM_TEST_ARGUMENT"); dir == "" {
-		cmd := again(t, t.TempDir())
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-		if os.Getuid() != 0 {
-			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
-			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-		}
-		if out, err := cmd.Output(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return ""
-	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal("make the mounts private:", err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
-		t.Fatal("mount a small file system:", err)
-	}
-	return dir
-}
 
 // take takes so many bytes of a disk.
 func take(t *testing.T, disk, name string, bytes int) {
@@ -52,7 +25,7 @@ func take(t *testing.T, disk, name string, bytes int) {
 }
 
 func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
-	disk := onSmallDisk(t, 20<<20)
+	disk := disktest.Small(t, 20<<20)
 	if disk == "" {
 		return
 	}
@@ -151,7 +124,7 @@ func TestFullDiskRefusesAndGoesOnWithTheFirstRoom(t *testing.T) {
 
 // To open a database SQLite needs room for the index of the WAL, which it makes anew.
 func TestAStoreIsOpenedAgainAndAgainOnADiskThatHasNoRoomAtAll(t *testing.T) {
-	disk := onSmallDisk(t, 16<<20)
+	disk := disktest.Small(t, 16<<20)
 	if disk == "" {
 		return
 	}
@@ -172,13 +145,13 @@ func TestAStoreIsOpenedAgainAndAgainOnADiskThatHasNoRoomAtAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		takeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
+		disktest.TakeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
 		others++
 		s = open(t, dir, config)
 		if n := len(s.history("a", "n")); n != 1 {
 			t.Fatalf("restart %d finds %d readings, want 1", restart, n)
 		}
-		takeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
+		disktest.TakeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
 		others++
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		err := s.Write(ctx, "a", []entity.Reading{at(1, "big", value.String(strings.Repeat("x", 60_000)))}, 0)
@@ -206,24 +179,5 @@ func TestAStoreIsOpenedAgainAndAgainOnADiskThatHasNoRoomAtAll(t *testing.T) {
 		if err := pause.For(t.Context(), 50*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// takeAll takes all that a disk has left.
-func takeAll(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, size := range []int{64 << 10, 4 << 10, 1} { // a file system gives whole pages
-		for block := make([]byte, size); err == nil; {
-			_, err = f.Write(block)
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatal(err)
-		}
-		err = nil
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
@@ -17,11 +14,11 @@ import (
 // needs no space. REQUIRES: s.writing held.
 func (s *Store) withRoom(f func() error) error {
 	err := f()
-	if isFull(err) && s.copies != nil { // nil while the store is being opened
+	if sqlitedb.IsFull(err) && s.copies != nil { // nil while the store is being opened
 		_, _ = s.copies.Copy(context.Background()) // f fails again if that was not enough
 		err = f()
 	}
-	if isFull(err) {
+	if sqlitedb.IsFull(err) {
 		err = fmt.Errorf("%w: %w", entity.ErrFull, err)
 	}
 	return err
@@ -31,13 +28,13 @@ func (s *Store) withRoom(f func() error) error {
 // of the reserve, and keeps what is left of it for the next time.
 func (s *Store) openInReserve(ctx context.Context) error {
 	err := s.openDatabase(ctx)
-	if isFull(err) {
+	if sqlitedb.IsFull(err) {
 		_ = s.closeDatabase() // it fails where opening has failed
 		released, removal := s.reserve.Release()
 		if !released {
 			return fmt.Errorf("%w: opening needs %d KiB on the disk of %s: %w", entity.ErrFull, sqlitedb.ReserveBytes>>10, s.path, errors.Join(err, removal))
 		}
-		if err = s.openDatabase(ctx); isFull(err) {
+		if err = s.openDatabase(ctx); sqlitedb.IsFull(err) {
 			err = fmt.Errorf("%w: %w", entity.ErrFull, err)
 		}
 		s.reserve.Refill()
@@ -46,10 +43,4 @@ func (s *Store) openInReserve(ctx context.Context) error {
 		s.reserve.Fill(sqlitedb.SpareRoom)
 	}
 	return err
-}
-
-// isFull reports whether an error means that the disk is full.
-func isFull(err error) bool {
-	failed, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (failed.Code()&0xff == sqlite3.SQLITE_FULL || failed.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }

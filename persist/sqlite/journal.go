@@ -20,6 +20,7 @@ import (
 const (
 	databaseName = "journal.db"
 	lockName     = "journal.lock"
+	reserveName  = "journal.reserve"
 
 	// readers is how many reads run at the same time; others wait.
 	readers = 4
@@ -48,6 +49,8 @@ type Journal struct {
 	readers *sqlitedb.Readers
 	types   types
 	copies  *sqlitedb.Checkpoints // nil if it is read only
+	// reserve belongs to Open and Close, and between them to maintain; nil if it is read only.
+	reserve *sqlitedb.Reserve
 
 	writing  sync.Mutex
 	w        *writer    // guarded by writing; nil if it is read only
@@ -97,13 +100,8 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	if err := sqlitedb.CheckFiles(path); err != nil {
 		return nil, err
 	}
-	if err := j.openWriter(ctx, path); err != nil {
-		return nil, err
-	}
-	if err := j.openReaders(ctx, path); err != nil {
-		return nil, err
-	}
-	if j.copies, err = sqlitedb.OpenCheckpoints(path); err != nil {
+	j.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
+	if err := j.openInReserve(ctx, path); err != nil {
 		return nil, err
 	}
 	j.stop = make(chan struct{})
@@ -232,20 +230,14 @@ func (j *Journal) release() error {
 		j.working.Wait()
 		_ = j.flush() // without it the next Open has more to read
 	}
-	var errs []error
-	if j.copies != nil {
-		errs = append(errs, j.copies.Close())
-	}
-	if j.readers != nil {
-		errs = append(errs, j.readers.Close())
-	}
-	if j.w != nil {
-		errs = append(errs, j.w.Close(j.w.inserts.all()...))
+	err := j.closeDatabase()
+	if j.reserve != nil {
+		j.reserve.Refill() // with what a full disk has just got back
 	}
 	if j.lock != nil {
-		errs = append(errs, sqlitedb.Unlock(j.lock))
+		err = errors.Join(err, sqlitedb.Unlock(j.lock))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // makeRoom flushes the tail if it is too long.
@@ -268,6 +260,7 @@ func (j *Journal) maintain() {
 			return
 		case <-ticker.C:
 		}
+		j.reserve.Fill(sqlitedb.SpareRoom)
 		n := j.w.commits.Load()
 		idle := n == before
 		before = n
