@@ -376,3 +376,25 @@ func TestAStoreThatReturnsAfterCloseIsClosedThen(t *testing.T) {
 		}
 	}
 }
+
+// Close ends on a disk that stays full, also without a deadline: those who wait have been told that
+// the outcome is not known.
+func TestCloseDoesNotWaitForRoomForEver(t *testing.T) {
+	t.Parallel() // it waits for five seconds
+	s := open(t, t.TempDir(), entity.Config{BatchDelay: -1, RetryMax: 100 * time.Millisecond})
+	s.write("a", at(1, "t", value.Int(1)))
+	s.store.breaks.Store(true)
+	s.store.onCommit(func(context.Context, *entity.Batch) error { return entity.ErrFull })
+	if err := s.Write(t.Context(), "a", []entity.Reading{at(2, "t", value.Int(2))}, 0); !errors.Is(err, entity.ErrFull) {
+		t.Fatalf("a write on a full disk: %v, want ErrFull", err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(late); !errors.Is(err, entity.ErrFull) || !strings.Contains(err.Error(), "not committed") {
+		t.Fatalf("close on a full disk: %v, want ErrFull", err)
+	}
+	again := open(t, s.dir, entity.Config{})
+	if points := again.history("a", "t"); len(points) != 1 {
+		t.Errorf("opened again, the history is %v", points)
+	}
+}

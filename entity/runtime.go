@@ -305,10 +305,14 @@ func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (
 // broke off.
 const closeGrace = 2 * time.Second
 
+// fullGrace is how long Close waits for room on a full disk.
+const fullGrace = 5 * time.Second
+
 // Close refuses new readings, lets the entities finish what they have, commits and acknowledges it,
-// and closes the store. If ctx ends first, what is not committed is refused with ErrClosed, and the
-// error says so. A store that does not return within two seconds of that is closed once it does,
-// after Close has returned. Later calls return what the first one did.
+// and closes the store. If ctx ends first, or if the store has been full for five seconds, what is
+// not committed is refused with ErrClosed, and the error says so; it wraps the cause of ctx or
+// ErrFull. A store that does not return within two seconds of that is closed once it does, after
+// Close has returned. Later calls return what the first one did.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Do(func() { r.closeErr = r.close(ctx) })
 	return r.closeErr
@@ -316,12 +320,11 @@ func (r *Runtime) Close(ctx context.Context) error {
 
 func (r *Runtime) close(ctx context.Context) error {
 	idle := r.window.close()
-	var err error
-	select {
-	case <-idle:
+	err := r.drain(ctx, idle)
+	if err == nil {
 		err = r.presences.finish(ctx)
-	case <-ctx.Done():
-		err = r.breakOff(ctx, idle)
+	} else {
+		err = r.breakOff(err, idle)
 	}
 	r.cancel()
 	r.manager.Stop()
@@ -351,9 +354,29 @@ func (r *Runtime) closeStore() error {
 
 var errStuck = errors.New("the store does not return")
 
-// breakOff refuses what is still under way.
-func (r *Runtime) breakOff(ctx context.Context, idle <-chan struct{}) error {
-	cause := context.Cause(ctx)
+// drain waits until all is committed. It returns why it waits no longer: the end of ctx, or a disk that
+// stays full. Nobody waits for what is lost then: who did was told that the outcome is not known.
+func (r *Runtime) drain(ctx context.Context, idle <-chan struct{}) error {
+	const looks = 10
+	ticker := time.NewTicker(fullGrace / looks)
+	defer ticker.Stop()
+	for full := 0; full < looks; {
+		select {
+		case <-idle:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+			if full++; !r.window.full.Load() {
+				full = 0
+			}
+		}
+	}
+	return ErrFull
+}
+
+// breakOff refuses what is still under way, and says why.
+func (r *Runtime) breakOff(cause error, idle <-chan struct{}) error {
 	bytes := r.window.inUse()
 	r.cancel()
 	r.handles.each(func(h *handle) { r.abandon(h, ErrClosed) })
