@@ -321,6 +321,9 @@ func (c *conformance) ask(o *operation, round int) {
 	if o.id == "postAnswer" && round < 2 {
 		body = `{"id":"` + c.command + `","progress":50}`
 	}
+	if o.id == "getType" && round == 2 {
+		path = "/v1/types/Room?resolved=true"
+	}
 	if o.id == "postCommand" && round == 2 {
 		path, body = "/v1/entities/sensor-1/commands?wait=25s", `{"name":"restart"}`
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -381,6 +382,9 @@ func TestSources(t *testing.T) {
 		}
 		if !errors.Is(err, x.err) || err == nil && fmt.Sprint(s) != x.want {
 			t.Errorf("%s: %v, %v; want %s", name, s, err, x.want)
+		}
+		if errors.Is(x.err, ErrTooFine) && !strings.Contains(err.Error(), "the step must be a multiple of [") {
+			t.Errorf("%s: %v does not say which step may be", name, err)
 		}
 	}
 	all := Kept{}
