@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,6 +55,11 @@ func TestAJournalOnAFullDisk(t *testing.T) {
 		}
 		if err := j.Close(); err != nil {
 			t.Log("close:", err)
+		}
+		if restart > 0 { // it is made anew, as it is where the journal was copied to
+			if err := os.Remove(filepath.Join(dir, databaseName+"-shm")); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
 		}
 		disktest.TakeAll(t, filepath.Join(disk, fmt.Sprint("other", others)))
 		others++
