@@ -59,6 +59,7 @@ func TestTheServerLivesAtItsLimits(t *testing.T) {
 		{"wills", (*limited).wills},
 		{"messages on their way in", func(s *limited) { s.received(); s.writes() }},
 		{"streams", (*limited).streams},
+		{"templates", (*limited).templates},
 	} {
 		t.Run(drive.what, func(t *testing.T) {
 			p := startProcess(t, binary, t.TempDir(), "GOMEMLIMIT="+strconv.FormatInt(memory, 10))
