@@ -24,7 +24,7 @@ func (x *Expression) String() string { return x.text }
 // Source returns the source if the expression consists of one, and otherwise nil.
 func (x *Expression) Source() *Path { return x.source }
 
-// Bytes returns how much memory the expression takes, in bytes: an estimate that is right within a
+// Bytes returns how much memory the expression takes, in bytes: an estimate that is off by at most a
 // factor of two. The text that it was read from is not included.
 func (x *Expression) Bytes() int { return x.bytes }
 

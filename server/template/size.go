@@ -40,7 +40,7 @@ func (t *Template) checkSize(c *compiled) error {
 	return nil
 }
 
-// bytes returns how much memory the compiled template takes, an estimate that is right within a
+// bytes returns how much memory the compiled template takes, an estimate that is off by at most a
 // factor of two, and the member of the template that takes most of it.
 func (c *compiled) bytes() (size int, largest string) {
 	size, most := templateSize, 0
