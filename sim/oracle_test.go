@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -267,7 +268,11 @@ func (o *oracle) watch(ctx *actor.Context[card], p *player, target actor.PID) {
 	o.watches = append(o.watches, w)
 	o.mu.Unlock()
 	p.watching[target] = append(p.watching[target], w)
-	ctx.Watch(target, func(d actor.Down) card { return p.noting(func() { o.down(w, d) }) })
+	ctx.Watch(target, func(d actor.Down) card {
+		c := p.noting(func() { o.down(w, d) })
+		c.sibling = path.Dir(target.Path()) == path.Dir(w.who.Path())
+		return c
+	})
 }
 
 // down checks a Down.

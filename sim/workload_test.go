@@ -25,6 +25,7 @@ type card struct {
 	by       uint64  // the card that the sender was handling
 	owner    *player // the incarnation that has ordered the note
 	note     func()  // what a timer, a watch, a pipe has to report
+	sibling  bool    // it is of a watch of a sibling, whose end may have restarted the owner: then the next incarnation gets it
 }
 
 // op is something that a callback does.
