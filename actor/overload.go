@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -72,12 +73,14 @@ func (c *cell[M]) takeOverload(full bool) (o Overload, due bool) {
 	return o, due
 }
 
-// topOf returns those who have sent most.
+// topOf returns those who have sent most; of equals the one that was spawned first comes first, so that a seed replays it.
 func topOf(senders map[*core]int) (top []Sender) {
 	for from, n := range senders {
 		top = append(top, Sender{from.pid(), n})
 	}
-	slices.SortFunc(top, func(a, b Sender) int { return b.Messages - a.Messages })
+	slices.SortFunc(top, func(a, b Sender) int {
+		return cmp.Or(b.Messages-a.Messages, cmp.Compare(a.PID.id, b.PID.id), cmp.Compare(a.PID.node, b.PID.node))
+	})
 	return top[:min(len(top), topSenders)]
 }
 
