@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -92,4 +93,26 @@ func (n *Node) Refuses(ctx context.Context, r Record, name string) bool {
 // UpgradeThen is Upgrade without waiting, with the maps of an engine that does not block.
 func (n *Node) UpgradeThen(engine Engine, then func(Upgrade, error)) {
 	n.keeper.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { then(k.outlook().upgrade(context.Background(), engine)) })
+}
+
+// Leftovers says what there is of the kind on its node that there is nothing of when it is at rest.
+func (k *Kind[M]) Leftovers() error {
+	for i := range k.table.lots {
+		l := &k.table.lots[i]
+		l.mu.RLock()
+		waits, handles, pumping := l.waitsLocked(), len(l.m), l.pumping
+		l.mu.RUnlock()
+		if waits || handles > 0 || pumping {
+			return fmt.Errorf("shard %d of %s has %d handles, something waits (%v), and the router sends (%v)", i, k.Name(), handles, waits, pumping)
+		}
+	}
+	if n := k.table.parked.n.Load(); n != 0 {
+		return fmt.Errorf("%d messages of %s are counted that do not wait", n, k.Name())
+	}
+	return nil
+}
+
+// LeftoversThen says how many promises and proofs of the node are under way.
+func (n *Node) LeftoversThen(then func(int)) {
+	n.keeper.Tell(context.Background(), func(_ *actor.Context[step], k *keeper) { then(len(k.resigned) + len(k.proving)) })
 }

@@ -180,6 +180,7 @@ func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
 		}
 	}
 	if _, err := actor.NewVirtual(node.sys, name, t, t.cfg.super...); err != nil {
+		node.unreserve(name)
 		return nil, err
 	}
 	k := &Kind[M]{table: t}

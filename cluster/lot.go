@@ -149,11 +149,12 @@ func (l *lot[M]) leave() (look bool) {
 	return l.flying == 0 && (l.giving != nil || slices.ContainsFunc(l.gates, (*gate).unsent))
 }
 
-// park adds a message that waits. parked counts it; one in each lot may always wait.
-func (l *lot[M]) park(m actor.Held[M], parked *parking, cut bool) bool {
+// park adds a message that waits. parked counts it; one in each lot may always wait. lost is the peer that could
+// not be reached, the zero peer for none: it may not be the owner any more.
+func (l *lot[M]) park(m actor.Held[M], parked *parking, lost peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = l.cut || cut
+	l.cut = l.cut || lost != peer{} && lost == l.to
 	l.open.Store(false) // until the router has sent it: what follows must not find another way
 	p := parcel[M]{m: m, counted: true, since: time.Now()}
 	if stamp := m.Stamp(); stamp != 0 && stamp >= l.epoch {
@@ -184,7 +185,8 @@ func (l *lot[M]) yield(mail []actor.Held[M]) {
 func (l *lot[M]) reroute(epoch uint64, mine bool, to peer, gated func(old peer) bool) (stop bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if epoch == l.epoch {
+	if epoch == l.epoch { // the map may have come before the members that it names, this one among them
+		l.mine = mine
 		if l.to != to {
 			l.to, l.cut = to, false
 		}
@@ -313,11 +315,11 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 	return d, nil, nil, mail
 }
 
-// putBack takes back what the owner could not be sent: it cannot be reached.
-func (l *lot[M]) putBack(mail []parcel[M]) {
+// putBack takes back what the owner could not be sent: it cannot be reached, or there is no room on the way.
+func (l *lot[M]) putBack(mail []parcel[M], cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut, l.pumping = true, false
+	l.cut, l.pumping = cut, false
 	l.queue = append(mail, l.queue...)
 }
 

@@ -1,9 +1,13 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // TestNothingOvertakesWhatTheRouterSends has a message come while the router sends on what has waited: in turns of
@@ -33,7 +37,89 @@ func TestNothingOvertakesWhatTheRouterSends(t *testing.T) {
 	if w, _, _ := l.enter(epoch); w != toHandle {
 		t.Error("nothing is in the way any more, and a message waits")
 	}
-	if !l.park(actor.Held[int]{}, &parking{limit: 1}, false) || l.open.Load() {
+	if !l.park(actor.Held[int]{}, &parking{limit: 1}, peer{}) || l.open.Load() {
 		t.Error("a message waits, and the next one of its sender would go to the activation at once")
 	}
+}
+
+// TestAMessageThatFailsLateCutsNobodyElseOff has a message be on its way to an owner that is lost, while the router
+// learns of the next one: that one can be reached.
+func TestAMessageThatFailsLateCutsNobodyElseOff(t *testing.T) {
+	a, b := peer{node: "a"}, peer{node: "b"}
+	isGone := func(peer) bool { return false }
+	l := &lot[int]{epoch: 3, to: a}
+	w, to, epoch := l.enter(0)
+	if w != toPeer || to != a || epoch != 3 {
+		t.Fatalf("a message goes %d to %v in %d", w, to, epoch)
+	}
+	l.reroute(4, false, b, isGone)
+	l.leave()
+	if !l.park(actor.Held[int]{}, &parking{limit: 1}, to) {
+		t.Fatal("the message must not wait")
+	}
+	if duty, _, _, mail := l.next(true); duty != lotThere || len(mail) != 1 {
+		t.Errorf("the router has the duty %d with %d parcels: want %d and one", duty, len(mail), lotThere)
+	}
+	l.next(true)
+	if w, to, _ = l.enter(0); w != toPeer || to != b {
+		t.Errorf("the next message goes %d to %v: want %d to %v", w, to, toPeer, b)
+	}
+	l.leave()
+	l.park(actor.Held[int]{}, &parking{limit: 1}, b)
+	if duty, _, _, _ := l.next(true); duty != lotRests {
+		t.Errorf("the owner cannot be reached, and the router has the duty %d", duty)
+	}
+}
+
+// TestAFarewellIsNotKeptForWhoHasGivenUp has a node be asked about a map that it never sees.
+func TestAFarewellIsNotKeptForWhoHasGivenUp(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		n, err := Join(k.System(), Config{Engine: silent{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Register(n, "kind", func(string) nothing { return nothing{} }); err != nil {
+			t.Fatal(err)
+		}
+		k.Settle()
+		began := time.Now()
+		_, err = actor.Ask(k.Context(), n.router, farewell{Maps: map[string]uint64{"kind": 1}}, actor.Within(time.Hour))
+		if took := time.Since(began); !errors.Is(err, errNotKnown) || took > 2*markLimit {
+			t.Errorf("after %v: %v, want %v", took, err, errNotKnown)
+		}
+	})
+}
+
+// silent is an engine that knows nothing.
+type silent struct{}
+
+func (silent) Put(context.Context, string, []byte, Revision) (Revision, error) { return 0, ErrUnsure }
+func (silent) Get(context.Context, string) (Entry, error)                      { return Entry{}, ErrUnsure }
+func (silent) Watch(string, func(Entry)) (stop func())                         { return func() {} }
+
+type nothing struct{}
+
+func (nothing) Receive(*actor.Context[int], int) error { return nil }
+
+// TestANameThatWasTakenMayBeFreeLater has a kind be registered a second time, since its name was that of an actor.
+func TestANameThatWasTakenMayBeFreeLater(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		n, err := Join(k.System(), Config{Engine: silent{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := actor.Spawn(k.System(), "kind", func() nothing { return nothing{} })
+		register := func() error {
+			_, err := Register(n, "kind", func(string) nothing { return nothing{} })
+			return err
+		}
+		if err := register(); !errors.Is(err, actor.ErrNameTaken) {
+			t.Fatalf("the name of another actor: %v, want %v", err, actor.ErrNameTaken)
+		}
+		other.Stop()
+		k.Settle()
+		if err := register(); err != nil {
+			t.Errorf("the name is free: %v", err)
+		}
+	})
 }

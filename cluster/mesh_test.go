@@ -33,6 +33,7 @@ type end struct {
 	far      *actor.Far
 	crashed  bool
 	sessions []*session
+	narrow   map[string]int // how many frames to a peer may wait; no bound for the others
 }
 
 // session is one side of a session.
@@ -57,6 +58,18 @@ type meshFrame struct {
 func (m *mesh) toggle(a, b string) {
 	both := [2]string{min(a, b), max(a, b)}
 	m.cut[both] = !m.cut[both]
+}
+
+// limit bounds what may be on its way from one node to another.
+func (m *mesh) limit(from *simNode, to string, most int) {
+	for _, e := range m.ends {
+		if e.node == from {
+			if e.narrow == nil {
+				e.narrow = make(map[string]int)
+			}
+			e.narrow[to] = most
+		}
+	}
 }
 
 // heal has all go on.
@@ -300,6 +313,9 @@ func (*meshWay) Encoder(reflect.Type) any { return nil }
 func (w *meshWay) Send(from actor.FarSender, m actor.FarMessage) actor.FarVerdict {
 	if w.lost {
 		return actor.FarUnreachable
+	}
+	if most, ok := w.from.narrow[w.peer]; ok && len(w.queue) >= most {
+		return actor.FarFull
 	}
 	if !m.Ask.IsZero() {
 		w.asks = append(w.asks, m.Ask)

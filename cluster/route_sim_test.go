@@ -492,6 +492,30 @@ func (r *routeWorld) play(w *sim.World) {
 	}
 	w.Eventually(10*simTTL, "nothing is missing", r.checked(r.nothingMissing))
 	r.allAnswer()
+	r.nothingLeft()
+}
+
+// nothingLeft checks that nodes that are at rest keep nothing of what was.
+func (r *routeWorld) nothingLeft() {
+	if r.mistake != "" {
+		return
+	}
+	r.w.Eventually(10*simTTL, "nothing is left over", func() error {
+		for _, n := range r.up() {
+			if err := r.kinds[n].Leftovers(); err != nil {
+				return fmt.Errorf("%s: %w", n.name, err)
+			}
+		}
+		return nil
+	})
+	for _, n := range r.up() {
+		n.member.LeftoversThen(func(count int) {
+			if count > 0 {
+				r.w.Fatalf("%s: %d promises and proofs are under way", n.name, count)
+			}
+		})
+	}
+	r.w.Advance(time.Second)
 }
 
 func TestSimOrderIsKeptOverPlannedMoves(t *testing.T) {

@@ -15,13 +15,17 @@ import (
 const (
 	parkTime    = 20 * time.Second // for how long a message waits for an owner
 	routerTick  = time.Second
-	markLimit   = 5 * time.Second // for one mark; it is sent again
+	markLimit   = 5 * time.Second       // for one mark; it is sent again
+	roomPause   = 20 * time.Millisecond // until what found no room on its way is sent again
 	farewells   = 10 * time.Second
 	localForAsk = 24 * time.Hour // an ask of this node itself ends with the router
 )
 
-// errMovedOn is why a shard is not taken.
-var errMovedOn = errors.New("the shard has moved on")
+// errMovedOn is why a shard is not taken, and errNotKnown why a farewell is not answered.
+var (
+	errMovedOn  = errors.New("the shard has moved on")
+	errNotKnown = errors.New("the maps are not known yet, or something is on its way by former ones")
+)
 
 // router is the actor of a node that moves what belongs to virtual actors: it follows the maps of all kinds,
 // and sends on what has waited. All that changes where messages go is done in its turns.
@@ -158,8 +162,15 @@ func (r *router) Receive(ctx *actor.Context[any], m any) error {
 			})
 		})
 	case farewell:
-		p := actor.Promise(ctx, m)
-		r.when(ctx, func() bool { return r.knows(m.Maps) }, func() { p.Resolve(true) })
+		p, began := actor.Promise(ctx, m), time.Now()
+		late := func() bool { return time.Since(began) > markLimit } // who asks has given up
+		r.when(ctx, func() bool { return r.knows(m.Maps) || late() }, func() {
+			if r.knows(m.Maps) {
+				p.Resolve(true)
+			} else {
+				p.Reject(errNotKnown)
+			}
+		})
 	}
 	return nil
 }

@@ -106,6 +106,13 @@ func (m *Node) reserve(group string, n int) error {
 	return nil
 }
 
+// unreserve is for a group that is not hosted after all.
+func (m *Node) unreserve(group string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.hosts, group)
+}
+
 // Name returns the name of the group.
 func (s *Shards) Name() string { return s.name }
 

@@ -180,24 +180,28 @@ func (t *table[M]) Hold(key string, m actor.Held[M]) error {
 	case toPeer:
 		err = t.forward(to, epoch, m)
 	case toWait:
-		return t.park(l, m, false)
+		return t.park(l, m, peer{})
 	}
 	if l.leave() {
 		t.look(key)
 	}
-	if w == toPeer && errors.Is(err, actor.ErrUnreachable) {
-		return t.park(l, m, true)
+	switch {
+	case w != toPeer:
+	case errors.Is(err, actor.ErrUnreachable):
+		return t.park(l, m, to)
+	case errors.Is(err, actor.ErrMailboxFull) && m.Stamp() != 0: // its sender, on another node, would not hear of it
+		return t.park(l, m, peer{})
 	}
 	return err
 }
 
-// park has a message wait.
-func (t *table[M]) park(l *lot[M], m actor.Held[M], cut bool) error {
-	if !l.park(m, &t.parked, cut) {
+// park has a message wait, since it is not known where it goes, or since that peer could not be reached.
+func (t *table[M]) park(l *lot[M], m actor.Held[M], lost peer) error {
+	if !l.park(m, &t.parked, lost) {
 		return fmt.Errorf("%d messages wait for an owner of their shard: %w", t.cfg.park, actor.ErrMailboxFull)
 	}
 	if t.node.closed.Load() { // it may have been there too late to be refused
-		t.end()
+		t.endLot(l)
 		return nil
 	}
 	l.mu.RLock() // what it has waited for may have come to an end meanwhile
@@ -293,7 +297,11 @@ func (t *table[M]) pump(h *handle[M]) {
 			} else {
 				left, held := h.abandon()
 				l.yield(slices.Concat(left, held))
-				t.look(h.key)
+				if t.node.closed.Load() { // nobody is there who would look
+					t.endLot(l)
+				} else {
+					t.look(h.key)
+				}
 			}
 		case doSend:
 			t.send(h, mail, to)
@@ -446,8 +454,11 @@ func (t *table[M]) advance(ctx *actor.Context[any], i int) {
 			}
 		case lotThere:
 			t.unpark(mail)
-			if n := t.sendOn(ctx, i, mail); n < len(mail) {
-				l.putBack(mail[n:])
+			if n, err := t.sendOn(ctx, i, mail); err != nil {
+				cut := errors.Is(err, actor.ErrUnreachable)
+				if l.putBack(mail[n:], cut); !cut {
+					t.again(ctx, i)
+				}
 				return
 			}
 		}
@@ -464,9 +475,14 @@ func (t *table[M]) unpark(mail []parcel[M]) {
 	}
 }
 
+// again looks at a lot once more, when there may be room on the way to its owner.
+func (t *table[M]) again(ctx *actor.Context[any], i int) {
+	ctx.After(fmt.Sprint("again ", t.virtual.Name(), "/", i), roomPause, stroke(func(ctx *actor.Context[any], _ *router) { t.advance(ctx, i) }))
+}
+
 // sendOn sends what has waited to the owner. It returns how much it has sent: all, unless the owner cannot
-// be reached.
-func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) int {
+// be reached, or too much is on its way there.
+func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) (int, error) {
 	l := &t.lots[i]
 	to, epoch := l.to, l.epoch
 	for n, p := range mail {
@@ -476,29 +492,41 @@ func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) int 
 		}
 		switch err := safely(func() error { return t.forward(to, epoch, p.m) }); {
 		case err == nil:
-		case errors.Is(err, actor.ErrUnreachable):
-			return n
+		case errors.Is(err, actor.ErrUnreachable), errors.Is(err, actor.ErrMailboxFull):
+			return n, err
 		case errors.Is(err, actor.ErrNotAccepted):
 			p.m.Refuse(actor.NotAccepted)
 		default:
-			p.m.Refuse(actor.Overflowed)
+			p.m.Refuse(actor.Stopped)
 		}
 	}
-	return len(mail)
+	return len(mail), nil
 }
 
 // sendMark sends the mark of a gate, by way of the former owner. The order of what was lost does not count.
 func (t *table[M]) sendMark(ctx *actor.Context[any], i int, g *gate) {
 	t.router.ask(ctx, g.via, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: g.stamp, Want: g.want}, func(ctx *actor.Context[any], r *router, err error) {
-		again := errors.Is(err, context.DeadlineExceeded) && !r.gone(g.via) && time.Since(g.since) < parkTime
+		full := errors.Is(err, actor.ErrMailboxFull)
+		again := (full || errors.Is(err, context.DeadlineExceeded)) && !r.gone(g.via) && time.Since(g.since) < parkTime
 		t.lots[i].returned(g, again, err == nil)
-		t.advance(ctx, i)
+		if full && again {
+			t.again(ctx, i)
+		} else {
+			t.advance(ctx, i)
+		}
 	})
 }
 
 // sendMarkOn sends a mark of another node to the owner.
 func (t *table[M]) sendMarkOn(ctx *actor.Context[any], i int, to peer, epoch uint64, k *mark) {
-	t.router.ask(ctx, to, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: epoch, Want: k.want}, func(_ *actor.Context[any], _ *router, err error) { k.keep(err) })
+	t.router.ask(ctx, to, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: epoch, Want: k.want}, func(ctx *actor.Context[any], _ *router, err error) {
+		if errors.Is(err, actor.ErrMailboxFull) { // it has to follow all the same
+			t.lots[i].addMark(k)
+			t.again(ctx, i)
+			return
+		}
+		k.keep(err)
+	})
 }
 
 // mark implements routed.
@@ -559,20 +587,24 @@ func (t *table[M]) shards() int { return len(t.lots) }
 // end implements routed: the node is none any more.
 func (t *table[M]) end() {
 	for i := range t.lots {
-		l := &t.lots[i]
-		l.mu.Lock()
-		l.close()
-		mail := slices.Concat(l.left, l.early, l.queue, l.later)
-		done := l.giving
-		l.left, l.early, l.queue, l.later, l.giving = nil, nil, nil, nil, nil
-		l.mu.Unlock()
-		t.unpark(mail)
-		refuseParcels(mail, actor.Stopped)
-		for _, given := range done {
-			given(actor.ErrStopped)
-		}
+		t.endLot(&t.lots[i])
 	}
 	t.virtual.Stop()
+}
+
+// endLot refuses what waits in a lot.
+func (t *table[M]) endLot(l *lot[M]) {
+	l.mu.Lock()
+	l.close()
+	mail := slices.Concat(l.left, l.early, l.queue, l.later)
+	done := l.giving
+	l.left, l.early, l.queue, l.later, l.giving = nil, nil, nil, nil, nil
+	l.mu.Unlock()
+	t.unpark(mail)
+	refuseParcels(mail, actor.Stopped)
+	for _, given := range done {
+		given(actor.ErrStopped)
+	}
 }
 
 func refuseParcels[M any](mail []parcel[M], why actor.Reason) {
