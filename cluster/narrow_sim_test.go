@@ -67,6 +67,7 @@ func (r *routeWorld) narrows(w *sim.World) {
 	}
 	to, _ := r.kinds[a].Owner(key)
 	w.Eventually(2*simTTL, "the next owner is known", owner(c, to))
+	w.Advance(time.Millisecond) // also to the router
 	r.tells(c, key, 10, always)
 	w.Advance(w.Sometime(2 * time.Second))
 	r.mesh.heal()
