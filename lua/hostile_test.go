@@ -306,6 +306,35 @@ var dear = map[string]string{
 	"metatables, assigned":     `local t = {} for i = 1, 90 do t = setmetatable({a = 1}, {__newindex = t}) end while true do t.b = nil end`,
 	"numbers, concatenated":    `local a = 1 / 3 while true do local s = a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a .. a end`,
 	"the table arg":            `local function f(...) return arg end while true do f(1, 2, 3) end`,
+
+	"tostring in tostring":     `local t = {} for i = 1, 60 do local u = t t = setmetatable({}, {__tostring = function() return tostring(u) end}) end while true do tostring(t) end`,
+	"__index in __index":       `local t = {} for i = 1, 60 do local u = t t = setmetatable({}, {__index = function(_, k) return u[k] end}) end while true do local v = t.x end`,
+	"__concat in __concat":     `local t = "" for i = 1, 60 do local u = t t = setmetatable({}, {__concat = function() return "x" .. u end}) end while true do local v = "" .. t end`,
+	"__newindex in it":         `local t = {} for i = 1, 60 do local u = t t = setmetatable({}, {__newindex = function(_, k, v) u[k] = v end}) end while true do t.x = nil end`,
+	"__eq":                     `local m = {__eq = function() return false end} local a, b = setmetatable({}, m), setmetatable({}, m) while true do local c = a == b end`,
+	"__lt":                     `local m = {__lt = function() return false end} local a, b = setmetatable({}, m), setmetatable({}, m) while true do local c = a < b or a <= b end`,
+	"__call":                   `local t = setmetatable({}, {__call = function() end}) while true do t() end`,
+	"__unm":                    `local t = setmetatable({}, {__unm = function() end}) while true do local a = -t end`,
+	"errors of limits, caught": `local function f() local ok, err = pcall(function() while true do end end) error(err) end while true do pcall(f) end`,
+	"errors of handlers":       `while true do xpcall(error, function() error("x") end) end`,
+	"errors with __tostring":   `local e = setmetatable({}, {__tostring = function() return "x" end}) while true do pcall(error, e) tostring(e) end`,
+	"errors with places":       `while true do pcall(error, "x", 2) end`,
+	"wrap":                     `while true do coroutine.wrap(function() end)() end`,
+	"wrap of what yields":      `local co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end`,
+	"wrap of what fails":       `while true do pcall(coroutine.wrap(error), "x") end`,
+	"patterns that go back":    `local s = ("a"):rep(30) while true do s:find("a-a-a-a-b") end`,
+	"patterns, balanced":       `local s = ("("):rep(100) while true do s:find("%b()") end`,
+	"patterns, borders":        `local s = ("a"):rep(100) while true do s:find("%f[b]") end`,
+	"gmatch":                   `while true do for w in ("a b c"):gmatch("%a") do end end`,
+	"gsub":                     `while true do ("aaaa"):gsub("a", tostring) end`,
+	"sort without an order":    `while true do table.sort({3, 1, 2, 5, 4}, function() return true end) end`,
+	"pack of deep tables":      `local t = {} for i = 1, 30 do t = {t} end while true do greenroom.unpack(greenroom.pack(t)) end`,
+	"format":                   `while true do ("%g %s %q"):format(1 / 3, {}, "x") end`,
+	"concat of numbers":        `local t = {} for i = 1, 100 do t[i] = i / 3 end while true do table.concat(t) end`,
+	"many values":              `local function f(...) return select("#", ...) end while true do f(unpack({}, 1, 100)) end`,
+	"odd keys":                 `while true do local t = {[1.5] = 1, [true] = 2} end`,
+	"closures":                 `while true do local x local f = function() return x end end`,
+	"insert at the beginning":  `local t = {} for i = 1, 1000 do t[i] = i end while true do table.insert(t, 1, 1) table.remove(t, 1) end`,
 }
 
 // TestStepsCountWhatTakesLong compares the time of steps with that of others in the same run.
@@ -317,6 +346,8 @@ func TestStepsCountWhatTakesLong(t *testing.T) {
 			began := time.Now()
 			if err := judge(t, sys, lua.Config{Services: 2, MemoryLimit: 4 << 20, Steps: 20_000}, chunk); !errors.Is(err, lua.ErrSteps) {
 				t.Fatalf("%s ends with %v", chunk, err)
+			} else if !strings.Contains(err.Error(), "hostile.lua:2:") {
+				t.Errorf("%s: %v names no line", chunk, err)
 			}
 			least = min(least, time.Since(began))
 		}
@@ -324,7 +355,11 @@ func TestStepsCountWhatTakesLong(t *testing.T) {
 	}
 	usual := took(`while true do local t = {} end`)
 	for name, chunk := range dear {
-		if d := took(chunk); d > 5*usual {
+		d := took(chunk)
+		for again := 0; d > 5*usual && again < 5; again++ { // others may have had the processor
+			d = min(d, took(chunk))
+		}
+		if d > 5*usual {
 			t.Errorf("%s: the steps take %v, those of empty tables %v", name, d, usual)
 		} else {
 			t.Logf("%s: %.1f times as long", name, float64(d)/float64(usual))

@@ -313,6 +313,9 @@ func (c *counter) assigning(to, key glua.LValue, constant bool) cost {
 	return w
 }
 
+// stepsPerMap is what it takes to make a map.
+const stepsPerMap = 4
+
 // growing returns the cost of setting a key of this table, and prepares the table for that. It makes the maps and the
 // list of a new table small: the interpreter would make a map for 32 strings, of 2 KB, for the first one. Keys that
 // are constants are shared with other tables.
@@ -325,6 +328,9 @@ func (m *meter) growing(t *glua.LTable, key glua.LValue, constant bool) cost {
 	text, isText := key.(glua.LString)
 	if isText && l.strdict == nil {
 		l.strdict = map[string]glua.LValue{}
+	}
+	if !isText && l.dict == nil {
+		c.steps += stepsPerMap
 	}
 	list := l.shared()
 	switch {
@@ -346,6 +352,7 @@ func (m *meter) growing(t *glua.LTable, key glua.LValue, constant bool) cost {
 		c.bytes += mapSize(len(l.keys))
 		return c
 	}
+	c.steps += stepsPerMap
 	l.keys, l.k2i = make([]glua.LValue, 0, leastKeys), map[glua.LValue]int{}
 	c.bytes += mapSize(1)
 	return c

@@ -4,6 +4,7 @@ package scripts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +64,15 @@ func Rows() []Row {
 		},
 		{
 			Name: "lua-neighbor", What: "99 of 100 calls of a service end within this beside one in an endless loop; time that passes", Unit: "µs", n: 20_000,
-			Control: "the same without the loop", run: neighbor(true), control: alone,
+			Control: "the same without the loop", run: neighbor("loop.lua"), control: alone,
+		},
+		{
+			Name: "lua-neighbor-dear", What: "the same beside one whose instructions take long", Unit: "µs", n: 20_000,
+			Control: "the same without it", run: neighbor("dear.lua"), control: alone,
+		},
+		{
+			Name: "lua-neighbor-bomb", What: "the same beside one that fills its memory", Unit: "µs", n: 20_000,
+			Control: "the same without it", run: neighbor("bomb.lua"), control: alone,
 		},
 		{
 			Name: "lua-start", What: "a service starts", Unit: "µs", Bar: 200, n: 500,
@@ -95,6 +104,8 @@ var files = fstest.MapFS{
 			n = n + 1 greenroom.ret(v)
 		end)`)},
 	"loop.lua": {Data: []byte(`require "greenroom".dispatch(function() while true do end end)`)},
+	"dear.lua": {Data: []byte(`require "greenroom".dispatch(function() local s = "2.2250738585072011e-308" while true do local v = s + s % 1e-308 end end)`)},
+	"bomb.lua": {Data: []byte(`require "greenroom".dispatch(function() local t = {} while true do t[#t + 1] = {x = ("x"):rep(1000) .. #t} end end)`)},
 	"driver.lua": {Data: []byte(`local greenroom = require "greenroom" ` + loop + `
 		local to = greenroom.newservice "sink.lua"
 		greenroom.dispatch(function(how, from, n)
@@ -216,8 +227,8 @@ func driven(how string) func(b *bench) (float64, error) {
 	}
 }
 
-// neighbor measures calls one after the other, beside a service that loops again and again until it is out of steps.
-func neighbor(looping bool) func(b *bench) (float64, error) {
+// neighbor measures calls one after the other, beside a service of a file whose handler runs again and again until it is at its limits.
+func neighbor(hostile string) func(b *bench) (float64, error) {
 	return func(b *bench) (float64, error) {
 		ref, err := b.rt.Spawn(b.sys, "sink", "sink.lua")
 		if err != nil {
@@ -225,18 +236,20 @@ func neighbor(looping bool) func(b *bench) (float64, error) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		if looping {
+		if hostile != "" {
 			limited, err := lua.Open(b.sys, lua.Config{Path: files}) // with the steps that a handler has
 			if err != nil {
 				return 0, err
 			}
-			loop, err := limited.Spawn(b.sys, "loop", "loop.lua")
+			loop, err := limited.Spawn(b.sys, "hostile", hostile)
 			if err != nil {
 				return 0, err
 			}
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = lua.Call(ctx, loop)
+					if _, err := lua.Call(ctx, loop); errors.Is(err, actor.ErrStopped) { // it was restarted too often
+						loop, _ = limited.Spawn(b.sys, "", hostile)
+					}
 				}
 			}()
 		}
@@ -260,7 +273,7 @@ func alone(n int) (float64, error) {
 		return 0, err
 	}
 	defer b.close()
-	return neighbor(false)(b)
+	return neighbor("")(b)
 }
 
 func start(b *bench) (float64, error) {
