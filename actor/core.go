@@ -213,14 +213,6 @@ func (c *core) needExt() *extension {
 	return c.needExtLocked()
 }
 
-// peekExt returns c.ext, nil when c has needed none.
-func (c *core) peekExt() *extension {
-	c.mu.Lock()
-	ext := c.ext
-	c.mu.Unlock()
-	return ext
-}
-
 // ends says how c stops and why. Without an extension nobody has said anything else: it
 // stops normally, after the current message. REQUIRES: the turn owns c.
 func (x *extension) ends() (mode stopMode, reason Reason, why error) {

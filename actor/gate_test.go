@@ -443,9 +443,7 @@ func TestWhatLeavesAGateDoesNotWaitForAnInlineActor(t *testing.T) {
 			to.Tell(ctx, 1)
 			return nil
 		},
-		"Forward": func(ctx *actor.Context[any], to actor.Ref[any]) error {
-			return actor.Forward(ctx, to)
-		},
+		"Forward": actor.Forward[any, any],
 		"AskThen": func(ctx *actor.Context[any], to actor.Ref[any]) error {
 			actor.AskThen(ctx, to, gateAsk{what: "1"}, func(string, error) any { return nil })
 			return nil

@@ -2,7 +2,6 @@ package actor_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -290,7 +289,7 @@ func TestAnObserverSeesWhoHasWaitedForRoom(t *testing.T) {
 		}
 		k.Settle()
 		if o.posted != 5 || o.received != 5 || o.emptied == 0 {
-			k.T().Error(fmt.Sprintf("%+v", o))
+			k.T().Errorf("%+v", o)
 		}
 	})
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/actortest"
 )
 
-// department spawns children when it is told their names, which end when they are told anything: by
-// themselves if it is nil, or with that error.
-type department struct{ spawn []actor.SpawnOption }
+// department has children that end when they are told anything: with it, if it is an error, and by themselves otherwise.
+type department struct{}
 
 func (d *department) Init(ctx *actor.Context[any]) error {
 	for i, name := range []string{"one", "two", "other"} {

@@ -156,7 +156,7 @@ func (e *end) Ended() map[string]uint32 {
 // Refuses implements what a cluster needs: no process of that name is there.
 func (e *end) Refuses(_ context.Context, _ cluster.Record, name string) bool {
 	return !slices.ContainsFunc(e.ends, func(other *end) bool {
-		return other.name == name && !other.crashed && !(e.lies && other.node.cut)
+		return other.name == name && !other.crashed && (!e.lies || !other.node.cut)
 	})
 }
 

@@ -105,11 +105,11 @@ func (r *routeWorld) register(n *simNode) {
 		if err := n.wait(ctx, takes); err != nil {
 			return err
 		}
-		if sh := &r.store[s.Number]; s.Epoch < sh.claimed {
+		sh := &r.store[s.Number]
+		if s.Epoch < sh.claimed {
 			return errFencedInSim
-		} else {
-			sh.claimed = s.Epoch
 		}
+		sh.claimed = s.Epoch
 		return nil
 	}))
 	if err != nil {
@@ -463,14 +463,15 @@ func (r *routeWorld) play(w *sim.World) {
 		if r.found != "" {
 			return
 		}
-		if r.suspends {
+		switch {
+		case r.suspends:
 			r.suspend()
-		} else if r.cutsOff && r.planned {
+		case r.cutsOff && r.planned:
 			r.change(names)
 			r.crowd(2 * time.Second)
-		} else if r.cutsOff {
+		case r.cutsOff:
 			r.cutOff()
-		} else {
+		default:
 			r.change(names)
 			r.busy(10 + w.Rand().IntN(60))
 		}

@@ -101,7 +101,7 @@ func TestClientsResumeWithTheNextOwner(t *testing.T) {
 	if err := a.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range events { //nolint:revive // until the stream has ended
+	for range events { // until the stream has ended
 	}
 	if _, _, err := ws.Read(t.Context()); err == nil {
 		for err == nil {

@@ -258,7 +258,7 @@ func TestAFormerOwnerAnswersNobody(t *testing.T) {
 	answered := make(chan string, 1)
 	once := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // others try again on another connection
 	go func() {
-		resp, err := once.Post("http://"+a.HTTPAddr()+"/v1/entities/room/telemetry", "application/json", strings.NewReader(`{"v":3}`)) //nolint:noctx // the former owner ends it
+		resp, err := once.Post("http://"+a.HTTPAddr()+"/v1/entities/room/telemetry", "application/json", strings.NewReader(`{"v":3}`)) // the former owner ends it
 		if err == nil {
 			err = errors.New(resp.Status)
 			_ = resp.Body.Close()

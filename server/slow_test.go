@@ -63,7 +63,7 @@ func TestAReaderWithASlowConnectionGetsLargeEventsWhole(t *testing.T) {
 			return e.flush()
 		},
 		"WebSocket": func(ctx context.Context, l *slowLine) error {
-			r := httptest.NewRequest("GET", "/v1/ws", http.NoBody)
+			r := httptest.NewRequest(http.MethodGet, "/v1/ws", http.NoBody)
 			for key, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
 				r.Header.Set(key, value)
 			}

@@ -74,7 +74,7 @@ type process struct {
 }
 
 // newWorld starts three nodes. Whichever ends is started again until the world ends.
-func newWorld(t *testing.T, ctx context.Context, seed uint64, ttl time.Duration, talks bool) *world {
+func newWorld(ctx context.Context, t *testing.T, seed uint64, ttl time.Duration, talks bool) *world {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Addr: "127.0.0.1:0", Unsynced: true}) // nobody kills it
 	if err != nil {
@@ -231,7 +231,7 @@ func (w *world) load(ctx context.Context) (end func()) {
 		random := rand.New(rand.NewPCG(w.rand.Uint64(), 1))
 		all.Go(func() {
 			for n := 1; pause.For(ctx, time.Duration(random.Int64N(int64(20*time.Millisecond)))) == nil; n++ {
-				w.swap(w.keys[random.IntN(len(w.keys))], fmt.Sprintf("%d-%d", i, n), random)
+				_ = w.swap(w.keys[random.IntN(len(w.keys))], fmt.Sprintf("%d-%d", i, n), random)
 			}
 		})
 	}
@@ -532,7 +532,7 @@ func TestAClusterInTroubleLosesNothing(t *testing.T) {
 func trouble(t *testing.T, seed uint64, faults []fault) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
 	defer cancel()
-	w := newWorld(t, ctx, seed, ttl, false)
+	w := newWorld(ctx, t, seed, ttl, false)
 	w.answer("the start")
 	end := w.load(ctx)
 	for _, i := range w.rand.Perm(len(faults)) {
@@ -570,7 +570,7 @@ func TestOrderIsKeptWhileAllNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
 	defer cancel()
-	w := newWorld(t, ctx, 1, time.Minute, true) // no lease ends while they leave
+	w := newWorld(ctx, t, 1, time.Minute, true) // no lease ends while they leave
 	w.answer("the start")
 	calm := w.jitter()
 	for range soaktest.Rounds(t, 1, 10) {

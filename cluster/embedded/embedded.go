@@ -123,7 +123,7 @@ func Start(cfg Config) (*Server, error) {
 // options returns what the server is told.
 func (cfg Config) options() (*server.Options, error) {
 	if cfg.Dir == "" {
-		return nil, errors.New("Dir is empty: it must be a folder for the streams")
+		return nil, errors.New("Config.Dir is empty: it must be a folder for the streams")
 	}
 	clustered := len(cfg.Routes) > 0
 	if clustered && cfg.Addr == "" {
@@ -134,7 +134,7 @@ func (cfg Config) options() (*server.Options, error) {
 		mine, other = other, mine
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Dir, other)); err == nil {
-		return nil, fmt.Errorf("Dir has %s: it must be of its own for a server with Routes %q, since it would delete what is there", other, cfg.Routes)
+		return nil, fmt.Errorf("Config.Dir has %s: it must be of its own for a server with Routes %q, since it would delete what is there", other, cfg.Routes)
 	}
 	o := &server.Options{
 		ServerName: cfg.Name, JetStream: true, StoreDir: filepath.Join(cfg.Dir, mine), SyncAlways: !cfg.Unsynced,
@@ -150,7 +150,7 @@ func (cfg Config) options() (*server.Options, error) {
 		return o, nil
 	}
 	if cfg.Name == "" {
-		return nil, errors.New("Name is empty: a server with Routes must have one")
+		return nil, errors.New("Config.Name is empty: a server with Routes must have one")
 	}
 	c := &o.Cluster
 	c.Name, c.NoAdvertise = "greenroom", true
@@ -164,7 +164,7 @@ func (cfg Config) options() (*server.Options, error) {
 	}
 	for _, addr := range cfg.Routes {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
-			return nil, fmt.Errorf("Routes must be addresses with a port, not %q", addr)
+			return nil, fmt.Errorf("Config.Routes must be addresses with a port, not %q", addr)
 		}
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", User: user, Host: addr})
 	}

@@ -203,16 +203,16 @@ func TestConfigsThatCannotBe(t *testing.T) {
 	}
 	routes := []string{"127.0.0.1:1"}
 	for want, cfg := range map[string]embedded.Config{
-		"Dir is empty":              {},
-		"Dir has nats-single":       {Dir: single, Name: "a", RouteAddr: "127.0.0.1:0", Routes: routes},
-		"Dir has nats-cluster":      {Dir: clustered},
-		"Name is empty":             {Dir: t.TempDir(), RouteAddr: "127.0.0.1:0", Routes: routes},
-		"RouteAddr must be an addr": {Dir: t.TempDir(), Name: "a", Routes: routes},
-		"not \"nowhere\"":           {Dir: t.TempDir(), Name: "a", RouteAddr: "127.0.0.1:0", Routes: []string{"nowhere"}},
-		"Addr must be a loopback":   {Dir: t.TempDir(), Addr: "0.0.0.0:0"},
-		"RouteAddr must be a loop":  {Dir: t.TempDir(), Name: "a", RouteAddr: "10.0.0.1:6222", Routes: routes},
-		"from 0 to 65535":           {Dir: t.TempDir(), Addr: "127.0.0.1:http"},
-		"address already in use":    {Dir: t.TempDir(), Addr: busy.Addr().String()},
+		"Config.Dir is empty":         {},
+		"Config.Dir has nats-single":  {Dir: single, Name: "a", RouteAddr: "127.0.0.1:0", Routes: routes},
+		"Config.Dir has nats-cluster": {Dir: clustered},
+		"Config.Name is empty":        {Dir: t.TempDir(), RouteAddr: "127.0.0.1:0", Routes: routes},
+		"RouteAddr must be an addr":   {Dir: t.TempDir(), Name: "a", Routes: routes},
+		"not \"nowhere\"":             {Dir: t.TempDir(), Name: "a", RouteAddr: "127.0.0.1:0", Routes: []string{"nowhere"}},
+		"Addr must be a loopback":     {Dir: t.TempDir(), Addr: "0.0.0.0:0"},
+		"RouteAddr must be a loop":    {Dir: t.TempDir(), Name: "a", RouteAddr: "10.0.0.1:6222", Routes: routes},
+		"from 0 to 65535":             {Dir: t.TempDir(), Addr: "127.0.0.1:http"},
+		"address already in use":      {Dir: t.TempDir(), Addr: busy.Addr().String()},
 	} {
 		cfg.Log = quiet
 		if s, err := embedded.Start(cfg); err == nil || !strings.Contains(err.Error(), want) {

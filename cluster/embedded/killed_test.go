@@ -112,7 +112,7 @@ func newTrio(t *testing.T) *trio {
 
 func (w *trio) start(name string) {
 	w.t.Helper()
-	text, err := json.Marshal(w.cfgs[name])
+	text, err := json.Marshal(w.cfgs[name]) //nolint:staticcheck // RouteTLS, which has functions, is nil
 	if err != nil {
 		w.t.Fatal(err)
 	}
