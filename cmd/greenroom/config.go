@@ -33,13 +33,14 @@ type configured struct {
 	origins map[string]string // of flags: the variable, or the line of the file
 	failed  []error           // the mistakes
 	unread  bool              // the file could not be read: what the flags are says little
+	others  []string          // variables that begin like those of flags, and set nothing
 }
 
 // configure sets the flags that are not on the command line: from the environment and, second, from
-// the file of --config. It warns of variables that set nothing.
+// the file of --config.
 func configure(cmd *cobra.Command) (c configured) {
 	c.origins = map[string]string{}
-	c.failed = unknownVariables(cmd, os.Environ())
+	c.failed, c.others = unknownVariables(cmd, os.Environ())
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		text, ok := os.LookupEnv(variable(f.Name))
 		if f.Changed || !ok || f.Name == "help" || f.Hidden {
@@ -88,17 +89,16 @@ func (c *configured) locate(err error) error {
 }
 
 // unknownVariables returns an error for each variable of the environment that is probably meant to
-// be that of a flag, and warns of the others that begin like one. They are not refused because the
-// environment has variables of others as well: Kubernetes sets GREENROOM_PORT and more for a service
-// called greenroom.
-func unknownVariables(cmd *cobra.Command, environment []string) (failed []error) {
+// be that of a flag, and the others that begin like one. They are not refused because the environment
+// has variables of others as well: Kubernetes sets GREENROOM_PORT and more for a service called
+// greenroom.
+func unknownVariables(cmd *cobra.Command, environment []string) (failed []error, others []string) {
 	known := map[string]*pflag.Flag{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && !f.Hidden {
 			known[variable(f.Name)] = f
 		}
 	})
-	var others []string
 	for _, entry := range environment {
 		name, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, variablePrefix) || known[name] != nil || slices.Contains(clientVariables, name) {
@@ -110,11 +110,8 @@ func unknownVariables(cmd *cobra.Command, environment []string) (failed []error)
 			others = append(others, name)
 		}
 	}
-	if len(others) > 0 {
-		slices.Sort(others)
-		fmt.Fprintf(cmd.ErrOrStderr(), "greenroom: variables of the environment that set nothing: %s\n", strings.Join(others, ", "))
-	}
-	return failed
+	slices.Sort(others)
+	return failed, others
 }
 
 // read sets flags from a file's text.

@@ -205,6 +205,9 @@ func newServe() *cobra.Command {
 				return &mistakes{c.failed}
 			}
 			if o.check {
+				if len(c.others) > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "greenroom: variables of the environment that set nothing: %s\n", strings.Join(c.others, ", "))
+				}
 				fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 				return nil
 			}
