@@ -531,7 +531,7 @@ func TestSimNothingAcknowledgedIsLost(t *testing.T) {
 // takes its lease for valid, and handles messages. The epochs are what keeps it from writing.
 func TestSimASuspendedMachineWritesNothing(t *testing.T) {
 	late := 0
-	sim.Check(t, sim.Options{Runs: soaktest.Rounds(t, 2, 500), Steps: 2_000_000}, func(w *sim.World) {
+	sim.Check(t, sim.Options{Runs: soaktest.Rounds(t, 1, 500), Steps: 2_000_000}, func(w *sim.World) {
 		r := newRouteWorld(false, noPlant)
 		r.suspends = true
 		r.play(w)

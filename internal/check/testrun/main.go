@@ -92,6 +92,10 @@ func test(r *report, args []string, stderr io.Writer) int {
 	}
 	cmd := exec.CommandContext(context.Background(), "go", append(flags, args...)...)
 	cmd.Stderr = stderr
+	if os.Getenv("GORACE") == "" {
+		// A raced process sleeps for a second at its end, so that other threads can report a race.
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=100")
+	}
 	events, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -49,8 +49,8 @@ var unraced = map[string]string{
 
 // unracedTests are tests of raced packages, by package, that are run without the race detector, in a run
 // of their own, which takes a tenth to a quarter of the time: they run others once more in another way,
-// which are raced where they run first, ask a store or a server one question after another, thousands of times, or are
-// simulated, where one goroutine at a time does something.
+// which are raced where they run first, ask a store or a server one question after another, thousands of times, have one
+// script at a time compute until it is stopped, or are simulated, where one goroutine at a time does something.
 var unracedTests = map[string][]string{
 	"server": {
 		"TestAnswersAreThoseOfTheDescription",
@@ -69,8 +69,14 @@ var unracedTests = map[string][]string{
 		"TestSimUpgradeNeverGivesToThoseThatCannotRead",
 		"TestSimWhatIsAlwaysActiveIsActiveAgain",
 	},
+	"codec":          {"TestStrictTypesTakeNoMoreMemoryThanBytesAllow"},
 	"examples/arena": {"TestNoItemIsLostUnderAThousandBots"},
 	"entity/sqlite":  {"TestConformanceWhereverTheTailIs", "TestStoreWithATailAnswersAsOneWithout"},
+	"lua": {
+		"TestHostileReloadsEndWithinTheirLimits",
+		"TestHostileScriptsEndWithinTheirLimits",
+		"TestStepsCountWhatTakesLong",
+	},
 }
 
 // uninstrumented are packages that the race detector does not watch in a raced run: SQLite, which is C made into Go, and
