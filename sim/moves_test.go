@@ -54,7 +54,7 @@ func waitMoves() []move {
 				if !kind.waits {
 					limited, cancel := context.WithTimeout(life, o.time())
 					defer cancel()
-					p.ask(limited, card{ops: o.inner}, actor.PID{}, to)
+					p.game.ask(limited, card{ops: o.inner}, actor.PID{}, to)
 				}
 				return o.n, nil
 			})
@@ -93,6 +93,20 @@ func (p *player) doAsk(ctx context.Context, o op, from actor.PID) {
 		c.by = p.now
 	}
 	p.ask(ctx, c, from, to)
+}
+
+// ask is for handlers.
+func (p *player) ask(ctx context.Context, c card, from actor.PID, to actor.Ref[card]) {
+	p.askUntil(ctx, p.limit(ctx), c, from, to)
+}
+
+// limit is that of a handler: of a reentrant player another one may have the turn, and wait with a derived context
+// for longer than this one has to.
+func (p *player) limit(ctx context.Context) time.Time {
+	if p.life.kind.reentrant {
+		return time.Time{}
+	}
+	return p.game.limit(ctx)
 }
 
 func (p *player) askWrong(ctx *actor.Context[card], o op) {

@@ -317,9 +317,13 @@ func (g *game) look(ctx context.Context, to actor.Ref[card]) {
 
 // ask asks and checks the answer.
 func (g *game) ask(ctx context.Context, c card, from actor.PID, to actor.Ref[card]) {
+	g.askUntil(ctx, g.limit(ctx), c, from, to)
+}
+
+// askUntil is ask for who knows when it must have ended.
+func (g *game) askUntil(ctx context.Context, limit time.Time, c card, from actor.PID, to actor.Ref[card]) {
 	c = g.numbered(c, from, to.PID())
 	g.asked(c.id)
-	limit := g.limit(ctx)
 	if c.id%3 == 0 {
 		answer, err := actor.AskFor[uint64](ctx, to, c)
 		g.answered(c.id, answer, err, limit)
