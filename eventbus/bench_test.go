@@ -3,8 +3,11 @@ package eventbus_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
@@ -69,4 +72,42 @@ func BenchmarkPublishUnheard(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkPublishersThatWait has 4000 publishers of one event each wait for room in a buffer of one, and those of a
+// channel.
+func BenchmarkPublishersThatWait(b *testing.B) {
+	const n = 4000
+	run := func(b *testing.B, publish func(int), take func()) {
+		b.Helper()
+		for b.Loop() {
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() { publish(i) })
+			}
+			for range n {
+				take()
+			}
+			all.Wait()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/event")
+	}
+	b.Run("bus", func(b *testing.B) {
+		sys := actor.NewSystem("bench")
+		defer sys.Shutdown(context.Background()) //nolint:errcheck // nothing is under way
+		bus := eventbus.New(sys)
+		ctx, cancel := context.WithTimeout(b.Context(), 5*time.Minute)
+		defer cancel()
+		next, stop := iter.Pull(eventbus.Listen[int](ctx, bus, "a", eventbus.Buffer(1, eventbus.Block)))
+		defer stop()
+		run(b, func(i int) {
+			if err := eventbus.Publish(ctx, bus, "a", i); err != nil {
+				b.Error(err)
+			}
+		}, func() { next() })
+	})
+	b.Run("channel", func(b *testing.B) {
+		events := make(chan int, 1)
+		run(b, func(i int) { events <- i }, func() { <-events })
+	})
 }

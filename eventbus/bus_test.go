@@ -396,6 +396,41 @@ func TestBlockHoldsThePublisherUntilThereIsRoom(t *testing.T) {
 	})
 }
 
+func TestPublishersThatWaitForRoomAreServedInTheirOrder(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		bus := eventbus.New(k.System())
+		ctx, cancel := context.WithCancel(k.Context())
+		events := eventbus.Listen[int](ctx, bus, "a", eventbus.Buffer(1, eventbus.Block))
+		publish(k, bus, "a", 0)
+		const n = 20
+		for i := 1; i <= n; i++ {
+			ctx, cancel := context.WithTimeout(k.Context(), time.Duration(n+i%4)*time.Second)
+			defer cancel()
+			go func() {
+				if err := eventbus.Publish(ctx, bus, "a", i); (err != nil) != (i%4 == 0) {
+					t.Errorf("publisher %d: %v", i, err)
+				}
+			}()
+			k.Settle()
+		}
+		k.Advance(n * time.Second) // each fourth has given up
+		want := 0
+		for e := range events {
+			if e != want {
+				t.Errorf("event %d comes in place of %d", e, want)
+			}
+			if want++; want%4 == 0 {
+				want++
+			}
+			if want > n {
+				break
+			}
+			time.Sleep(time.Millisecond) // those who were woken may be quicker than the others
+		}
+		cancel()
+	})
+}
+
 func TestBlockEndsWithTheContextOrThePatience(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		bus := eventbus.New(k.System(), eventbus.WithPatience(time.Second))

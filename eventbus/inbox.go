@@ -1,6 +1,7 @@
 package eventbus
 
 import (
+	linked "container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -26,82 +27,101 @@ type item struct {
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
+// publisher is one who waits for room.
+type publisher struct {
+	d      delivery
+	told   chan struct{}   // closed when the event is in, or the subscription has ended
+	in     bool            // the event is in; guarded by the inbox's mu until told is closed
+	within *linked.Element // of the queue; guarded by the inbox's mu
+}
+
 // put adds an event, beyond the bound if that is wanted, or does what the policy says.
 func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond bool) error {
-	var patience <-chan time.Time
-	for {
-		b.mu.Lock()
-		if s.ended.Load() {
-			b.mu.Unlock()
-			s.count(&s.dropped, &s.bus.dropped, 1)
-			return nil
-		}
-		full := len(s.items) >= s.limit && !beyond
-		if full && s.policy == DropOldest {
-			b.unlink(s.items[0])
-			s.count(&s.dropped, &s.bus.dropped, 1)
-			full = false
-		}
-		if !full {
-			b.link(&item{sub: s, d: d})
-			it, next := b.handOver()
-			b.mu.Unlock()
-			if next == nil {
-				b.ring()
-			} else {
-				next(it)
-			}
-			return nil
-		}
-		if s.policy == DropNewest {
-			b.mu.Unlock()
-			s.count(&s.dropped, &s.bus.dropped, 1)
-			return nil
-		}
-		if s.room == nil {
-			s.room = make(chan struct{})
-		}
-		room := s.room
+	b.mu.Lock()
+	if s.ended.Load() {
 		b.mu.Unlock()
-		if patience == nil {
-			var stop func() bool
-			patience, stop = s.patience(ctx)
-			defer stop()
-		}
-		if err := s.await(ctx, room, patience); err != nil {
-			s.count(&s.dropped, &s.bus.dropped, 1)
-			return fmt.Errorf("%w: %w", ErrFull, err)
-		}
+		s.count(&s.dropped, &s.bus.dropped, 1)
+		return nil
 	}
+	full := len(s.items) >= s.limit && !beyond
+	if full && s.policy == DropOldest {
+		b.unlink(s.items[0])
+		s.count(&s.dropped, &s.bus.dropped, 1)
+		full = false
+	}
+	if !full {
+		b.link(&item{sub: s, d: d})
+		it, next := b.handOver()
+		b.mu.Unlock()
+		if next == nil {
+			b.ring()
+		} else {
+			next(it)
+		}
+		return nil
+	}
+	if s.policy == DropNewest {
+		b.mu.Unlock()
+		s.count(&s.dropped, &s.bus.dropped, 1)
+		return nil
+	}
+	if s.owner != nil && ctx == s.owner {
+		b.mu.Unlock()
+		return s.refused(errSelf)
+	}
+	p := &publisher{d: d, told: make(chan struct{})}
+	p.within = s.queue.PushBack(p)
+	b.mu.Unlock()
+	return b.await(ctx, s, p)
+}
+
+// await waits until a publisher's event is in, which whoever makes room puts there: so a free place wakes one, and
+// nobody is overtaken.
+func (b *inbox) await(ctx context.Context, s *Subscription, p *publisher) error {
+	patience, stop := s.patience(ctx)
+	defer stop()
+	var err error
+	select {
+	case <-p.told:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-patience:
+		err = fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
+	}
+	b.mu.Lock()
+	in := p.in
+	if err != nil && !in {
+		s.queue.Remove(p.within) // it does nothing if the subscription has ended
+	}
+	b.mu.Unlock()
+	switch {
+	case in:
+		return nil
+	case err != nil:
+		return s.refused(err)
+	}
+	s.count(&s.dropped, &s.bus.dropped, 1) // the subscription has ended
+	return nil
+}
+
+// refused counts an event for which there was no room.
+func (s *Subscription) refused(why error) error {
+	s.count(&s.dropped, &s.bus.dropped, 1)
+	return fmt.Errorf("%w: %w", ErrFull, why)
 }
 
 // patience returns the alarm for a publisher whose context has no deadline; that of
 // others never rings.
 func (s *Subscription) patience(ctx context.Context) (alarm <-chan time.Time, stop func() bool) {
 	if _, ok := ctx.Deadline(); ok {
-		return make(chan time.Time), func() bool { return false }
+		return nil, func() bool { return false }
 	}
 	t := time.NewTimer(s.bus.patience)
 	return t.C, t.Stop
 }
 
-// await waits until there may be room.
-func (s *Subscription) await(ctx context.Context, room <-chan struct{}, patience <-chan time.Time) error {
-	if s.owner != nil && ctx == s.owner {
-		return errSelf
-	}
-	select {
-	case <-room:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-patience:
-		return fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
-	}
-}
-
-// await has next called with the oldest event, now or when there is one. There is one who awaits.
-func (b *inbox) await(next func(*item)) {
+// awaitNext has next called with the oldest event, now or when there is one. There is one who awaits.
+func (b *inbox) awaitNext(next func(*item)) {
 	b.mu.Lock()
 	b.next = next
 	it, next := b.handOver()
@@ -154,10 +174,12 @@ func (b *inbox) take(done <-chan struct{}) (*item, bool) {
 func (b *inbox) forget(s *Subscription) {
 	b.mu.Lock()
 	n := len(s.items)
+	for s.queue.Len() > 0 {
+		close(s.queue.Remove(s.queue.Front()).(*publisher).told) //nolint:forcetypeassert // the queue has no others
+	}
 	for len(s.items) > 0 {
 		b.unlink(s.items[0])
 	}
-	b.release(s)
 	b.mu.Unlock()
 	s.count(&s.dropped, &s.bus.dropped, n)
 }
@@ -181,7 +203,8 @@ func (b *inbox) link(it *item) {
 	it.sub.items = append(it.sub.items, it)
 }
 
-// unlink removes the oldest event of a subscription. REQUIRES: b.mu held.
+// unlink removes the oldest event of a subscription, and adds that of the publisher that has waited longest for room.
+// REQUIRES: b.mu held.
 func (b *inbox) unlink(it *item) {
 	if it.prev == nil {
 		b.first = it.next
@@ -196,13 +219,10 @@ func (b *inbox) unlink(it *item) {
 	s := it.sub
 	s.items[0] = nil
 	s.items = s.items[1:]
-	b.release(s)
-}
-
-// release wakes the publishers that wait for room. REQUIRES: b.mu held.
-func (b *inbox) release(s *Subscription) {
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
+	if s.queue.Len() > 0 && len(s.items) < s.limit {
+		p := s.queue.Remove(s.queue.Front()).(*publisher) //nolint:forcetypeassert // the queue has no others
+		b.link(&item{sub: s, d: p.d})
+		p.in = true
+		close(p.told)
 	}
 }

@@ -1,6 +1,7 @@
 package eventbus
 
 import (
+	linked "container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ type Subscription struct {
 	box    *inbox // with a buffer, else nil
 	limit  int
 	policy Policy
-	items  []*item       // what waits, oldest first; guarded by box.mu
-	room   chan struct{} // closed when there is room, nil if nobody waits; guarded by box.mu
+	items  []*item     // what waits, oldest first; guarded by box.mu
+	queue  linked.List // of *publisher, who wait for room, oldest first: then there is none; guarded by box.mu
 
 	delivered, dropped, mismatched atomic.Uint64
 
@@ -62,7 +63,8 @@ const (
 	// Block makes the publisher wait until there is room, its context ends, or without
 	// a deadline the patience of the bus does. An actor that publishes to itself is not
 	// made to wait for itself: its Publish fails with ErrFull at once. In a handler a
-	// wait holds up a worker until the system has found another.
+	// wait holds up a worker until the system has found another. Of several publishers
+	// the one that has waited longest goes on first.
 	Block
 )
 

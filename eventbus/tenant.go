@@ -95,5 +95,5 @@ func pump[M any](ctx *actor.Context[M], t *tenant) {
 		pump(ctx, t)
 		return it.sub.wrap.(func(delivery) M)(it.d)
 	})
-	t.box.await(func(it *item) { deliver(it, nil) })
+	t.box.awaitNext(func(it *item) { deliver(it, nil) })
 }
