@@ -262,11 +262,12 @@ func (w *world) answer(what string) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	var all sync.WaitGroup
+	mute := make([]error, len(w.keys)) // why the last swap of a key has failed
 	for i, key := range w.keys {
 		random := rand.New(rand.NewPCG(w.rand.Uint64(), 2))
 		all.Go(func() {
-			for n := 1; w.swap(key, fmt.Sprintf("%s-%d-%d-%d", what, began.UnixNano(), i, n), random) != nil; n++ {
-				if w.ctx.Err() != nil {
+			for n := 1; w.ctx.Err() == nil && time.Since(began) < patience; n++ {
+				if mute[i] = w.swap(key, fmt.Sprintf("%s-%d-%d-%d", what, began.UnixNano(), i, n), random); mute[i] == nil {
 					return
 				}
 			}
@@ -275,6 +276,11 @@ func (w *world) answer(what string) time.Duration {
 	all.Wait()
 	if w.ctx.Err() != nil {
 		w.t.Fatalf("after %s: not all keys answer", what)
+	}
+	for i, err := range mute {
+		if err != nil {
+			w.t.Fatalf("after %s: %s has not answered in %v; the last swap: %v; the owners: %q", what, w.keys[i], patience, err, owners(w.m.kind, w.keys))
+		}
 	}
 	return time.Since(began)
 }

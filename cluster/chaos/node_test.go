@@ -120,7 +120,8 @@ func join(ctx context.Context, c nodeConfig, observer bool) (m *member, err erro
 	if err != nil {
 		return nil, err
 	}
-	sys := actor.NewSystem(c.Name, actor.WithLogger(slog.New(slog.DiscardHandler)))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	sys := actor.NewSystem(c.Name, actor.WithLogger(log))
 	m.close = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime) // others may be gone without a word
 		defer cancel()
