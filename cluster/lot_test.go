@@ -94,8 +94,9 @@ func TestAFarewellIsNotKeptForWhoHasGivenUp(t *testing.T) {
 type silent struct{}
 
 func (silent) Put(context.Context, string, []byte, Revision) (Revision, error) { return 0, ErrUnsure }
-func (silent) Get(context.Context, string) (Entry, error)                      { return Entry{}, ErrUnsure }
-func (silent) Watch(string, func(Entry)) (stop func())                         { return func() {} }
+
+func (silent) Get(context.Context, string) (Entry, error) { return Entry{}, ErrUnsure }
+func (silent) Watch(string, func(Entry)) (stop func())    { return func() {} }
 
 type nothing struct{}
 

@@ -40,11 +40,12 @@ type mappingJSON struct {
 	// The number of the version; a value names the version that computed it.
 	Version int64 `json:"version" example:"1"`
 	Updated int64 `json:"updated_ms" example:"1451649600512"`
-	// The entity to which the values are written.
+	// The entity to which the values are written; empty without a statement.
 	Into string `json:"into" example:"room"`
-	// The statement as text.
-	Text      string             `json:"text" example:"insert into room select sensor.t * 1.8 + 32 as fahrenheit"`
-	Statement *mapping.Statement `json:"statement"`
+	// The statement as text. In a list it is empty if there is no statement.
+	Text string `json:"text" example:"insert into room select sensor.t * 1.8 + 32 as fahrenheit"`
+	// Absent if the mapping is refused because its text cannot be read, or takes too much memory.
+	Statement *mapping.Statement `json:"statement,omitempty" example:"{\"into\":\"room\",\"select\":[{\"value\":\"sensor.t * 1.8 + 32\",\"as\":\"fahrenheit\"}]}"`
 	State     string             `json:"state" enum:"active,waiting,failing,suspended,refused" example:"active"`
 	// Why it is suspended or refused.
 	Problem string `json:"problem,omitempty"`
@@ -74,8 +75,11 @@ const stateRefused = "refused"
 
 func newMappingJSON(ex *mapping.Explanation) mappingJSON {
 	m := mappingJSON{
-		Name: ex.Name, ETag: ex.ETag, Version: ex.Version, Updated: ex.Updated, Into: ex.Statement.Into, Text: ex.Statement.String(),
+		Name: ex.Name, ETag: ex.ETag, Version: ex.Version, Updated: ex.Updated,
 		Statement: ex.Statement, Problem: ex.Problem, Fields: ex.Fields, Refusals: ex.Refusals, Refusal: ex.Refusal,
+	}
+	if ex.Statement != nil {
+		m.Into, m.Text = ex.Statement.Into, ex.Statement.String()
 	}
 	for i := range m.Fields {
 		m.State = worseState(m.State, m.Fields[i].State)
@@ -123,7 +127,13 @@ func (a *mappingAPI) get(ctx context.Context, in *mappingPath) (*answer[mappingJ
 	if err != nil {
 		return nil, err
 	}
-	return ok(newMappingJSON(&ex)).withETag(ex.ETag), nil // the status changes without a new version
+	m := newMappingJSON(&ex)
+	if m.Statement == nil {
+		if m.Text, err = a.mappings.Text(ctx, in.Name); err != nil {
+			return nil, err
+		}
+	}
+	return ok(m).withETag(ex.ETag), nil // the status changes without a new version
 }
 
 type putMappingRequest struct {

@@ -137,3 +137,30 @@ func TestWrongMappingsSayWhatIsWrong(t *testing.T) {
 	s.send(204, "PUT", "/v1/mappings/two?check=true", "text/plain", "insert into c select a.x as y")
 	s.send(404, "GET", "/v1/mappings/two", typeJSONHeader, "")
 }
+
+// Lists and exports of them ended in a panic.
+func TestAMappingThatCannotBeReadIsShownAndExported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, dir)
+	if _, err := s.runtime.PutDoc(t.Context(), "mapping", "bad", []byte(`{"statement":"insert into"}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, dir)
+	var list struct {
+		Mappings []struct{ Name, State, Problem, Text string }
+	}
+	s.get("/v1/mappings", &list)
+	if len(list.Mappings) != 1 || list.Mappings[0].State != "refused" || list.Mappings[0].Problem == "" {
+		t.Errorf("listed: %+v", list)
+	}
+	if _, body := s.send(200, "GET", "/v1/mappings/bad", "", ""); !strings.Contains(body, `"text":"insert into"`) {
+		t.Errorf("shown: %s", body)
+	}
+	if _, body := s.send(200, "GET", "/v1/export?what=mappings", "", ""); !strings.Contains(body, `"insert into"`) {
+		t.Errorf("exported: %s", body)
+	}
+}

@@ -62,7 +62,11 @@ var setupExports = map[string]func(*exporter) error{
 func (x *exporter) eachMapping() error {
 	list, err := x.mappings.List(x.ctx)
 	return eachLine(x, list, err, func(m *mapping.Installed) (any, error) {
-		return mappingLine{m.Name, m.Statement.String()}, nil
+		if m.Statement != nil {
+			return mappingLine{m.Name, m.Statement.String()}, nil
+		}
+		text, err := x.mappings.Text(x.ctx, m.Name)
+		return mappingLine{m.Name, text}, err
 	})
 }
 

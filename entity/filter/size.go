@@ -19,6 +19,9 @@ const (
 	elementSize    = 8  // of a list of closures
 	valueSize      = 40 // in a list that was appended to
 	mapSize        = 48
+
+	patternSize     = 32 // a Pattern
+	literalTextSize = 24 // of its literals
 )
 
 // operandSize returns what a compiled operand takes.

@@ -166,6 +166,16 @@ func (p *Pattern) Match(text string) bool { return p.pattern.match(text) }
 // Literals returns the texts before, between and after the wildcards, at least one.
 func (p *Pattern) Literals() []string { return p.literals }
 
+// Bytes returns how much memory the pattern takes, in bytes: an estimate that is off by at most a
+// factor of two.
+func (p *Pattern) Bytes() int {
+	size := patternSize + p.pattern.size()
+	for _, text := range p.literals {
+		size += literalTextSize + len(text)
+	}
+	return size
+}
+
 // likePattern cuts the pattern of like at each % and reports whether its
 // backslashes stand before what they may.
 func likePattern(s string) (runs [][]rune, ok bool) {

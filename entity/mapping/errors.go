@@ -20,7 +20,8 @@ var (
 	// most one mapping.
 	ErrTaken = errors.New("written by another mapping")
 
-	// ErrLimit says that there are too many mappings.
+	// ErrLimit says that there are MaxMappings already, or that all mappings would take more than
+	// MaxAllBytes of memory.
 	ErrLimit = errors.New("too many mappings")
 
 	// ErrClosed says that the service has been closed.

@@ -30,7 +30,8 @@ const (
 type follower struct {
 	s         *Service
 	engine    *Engine
-	installed map[string]*Installed
+	installed map[string]*Installed // changed by keep and forget
+	bytes     int                   // of all that are installed
 
 	feed     *feed
 	position string              // the cursor of the last change that was applied
@@ -140,15 +141,10 @@ func (f *follower) load(ctx context.Context, head string) error {
 	}
 	var list []Mapping
 	for i := range docs {
-		in := &Installed{Mapping: Mapping{Name: docs[i].ID, Version: docs[i].Version}, ETag: docs[i].ETag(), Updated: docs[i].Updated}
-		f.installed[in.Name] = in
-		var body stored
-		if err = json.Unmarshal(docs[i].Body, &body); err == nil {
-			in.Statement, err = parse(body.Statement, body.Language < language)
-		}
-		if err != nil {
-			in.Problem = err.Error()
-			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "stored mapping cannot be read and stays out of force", slog.String("mapping", in.Name), slog.String("statement", body.Statement), slog.Any("error", err))
+		in := f.restored(&docs[i])
+		f.keep(in)
+		if in.Problem != "" {
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "stored mapping cannot be used and stays out of force", slog.String("mapping", in.Name), slog.String("problem", in.Problem))
 			continue
 		}
 		list = append(list, in.Mapping)
@@ -172,8 +168,64 @@ func (f *follower) load(ctx context.Context, head string) error {
 		}
 	}
 	f.liveFrom(head, names...)
-	f.s.count.mappings.Store(int64(len(f.installed)))
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+}
+
+// restored reads a stored mapping, with its Problem if it cannot be used.
+func (f *follower) restored(doc *entity.Doc) *Installed {
+	in := &Installed{Mapping: Mapping{Name: doc.ID, Version: doc.Version}, ETag: doc.ETag(), Updated: doc.Updated}
+	statement, size, err := f.read(in.Name, doc.Body)
+	if err != nil {
+		in.Problem = err.Error()
+		return in
+	}
+	in.Statement, in.bytes = statement, size
+	return in
+}
+
+// read returns the statement in the body of a document, and what it takes of the memory of mappings.
+func (f *follower) read(name string, body []byte) (*Statement, int, error) {
+	var in stored
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, 0, fmt.Errorf("mapping %q: the stored document: %w", name, err)
+	}
+	statement, err := in.parse()
+	if err != nil {
+		return nil, 0, err
+	}
+	size := statement.bytes()
+	return statement, size, f.room(name, size)
+}
+
+// keep notes what is installed under a name.
+func (f *follower) keep(in *Installed) {
+	f.forget(in.Name)
+	f.installed[in.Name] = in
+	f.bytes += in.bytes
+	f.s.count.mappings.Store(int64(len(f.installed)))
+}
+
+// forget is the opposite of keep.
+func (f *follower) forget(name string) {
+	if in := f.installed[name]; in != nil {
+		f.bytes -= in.bytes
+		delete(f.installed, name)
+	}
+	f.s.count.mappings.Store(int64(len(f.installed)))
+}
+
+// room returns ErrLimit if there is no room for a mapping that takes size bytes of memory, in the
+// place of the one of the same name.
+func (f *follower) room(name string, size int) error {
+	all := f.bytes + size
+	if in := f.installed[name]; in != nil {
+		all -= in.bytes
+	}
+	if all <= f.s.cfg.most {
+		return nil
+	}
+	return fmt.Errorf("mapping %q: statement: %w: it takes %d bytes of memory, with which all mappings take %d; at most %d are allowed; delete one, or make it shorter",
+		name, ErrLimit, size, all, f.s.cfg.most)
 }
 
 // liveFrom makes mappings live once the change of a cursor has been applied.
@@ -185,18 +237,20 @@ func (f *follower) liveFrom(cursor string, names ...string) {
 	f.loading[cursor] = append(f.loading[cursor], names...)
 }
 
-// check reports why a mapping could not be put in force, nil where it could.
-func (f *follower) check(ctx context.Context, name string, statement *Statement) error {
+// check reports why a mapping that takes size bytes could not be put in force, nil where it could.
+func (f *follower) check(ctx context.Context, name string, statement *Statement, size int) error {
 	if f.installed[name] == nil && len(f.installed) >= MaxMappings {
 		return fmt.Errorf("mapping %q: %w: at most %d are allowed", name, ErrLimit, MaxMappings)
+	}
+	if err := f.room(name, size); err != nil {
+		return err
 	}
 	return f.engine.Check(ctx, f.s.reader, Mapping{Name: name, Statement: statement})
 }
 
 // install puts a mapping in force that is durable already.
 func (f *follower) install(ctx context.Context, in Installed) error {
-	f.installed[in.Name] = &in
-	f.s.count.mappings.Store(int64(len(f.installed)))
+	f.keep(&in)
 	head, err := f.head(ctx)
 	if err != nil {
 		return err

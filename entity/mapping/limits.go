@@ -25,4 +25,7 @@ const (
 	MaxWindow = 366 * 24 * time.Hour
 	// MaxMappings bounds the mappings of a service.
 	MaxMappings = 10_000
+	// MaxAllBytes bounds the memory of all mappings of a service, their texts and what they are
+	// compiled to, as it is estimated: some 25 000 mappings of one value.
+	MaxAllBytes = 64 << 20
 )

@@ -35,6 +35,8 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 	// Logger takes what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
+
+	most int // bytes of all mappings; MaxAllBytes except in tests
 }
 
 func (c Config) withDefaults() Config {
@@ -50,6 +52,9 @@ func (c Config) withDefaults() Config {
 	c.RetryMax = max(c.RetryMin, c.RetryMax)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.most == 0 {
+		c.most = MaxAllBytes
 	}
 	return c
 }
@@ -83,7 +88,9 @@ type Service struct {
 	now     func() time.Time // replaced in tests, on the engine's goroutine
 }
 
-// Installed is a mapping as the service keeps it.
+// Installed is a mapping as the service keeps it. Its Statement is nil if the stored text cannot be
+// read, or if there was no room for it in MaxAllBytes when the service was opened: [Service.Text]
+// reads the text.
 type Installed struct {
 	Mapping
 	// ETag is the version for conditions.
@@ -92,6 +99,8 @@ type Installed struct {
 	Updated int64
 	// Problem says why it is not in force, and is "" when it is.
 	Problem string
+
+	bytes int // what it takes of MaxAllBytes
 }
 
 // stored is the body of a mapping's document.
@@ -103,6 +112,8 @@ type stored struct {
 }
 
 const language = 1
+
+func (s *stored) parse() (*Statement, error) { return parse(s.Statement, s.Language < language) }
 
 // Open starts the mappings that the runtime's store has. It returns when they
 // are loaded; what was committed since they last ran is then gone through. On a full
@@ -146,7 +157,11 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	return s.look(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, statement) })
+	_, kept, err := statement.canonical()
+	if err != nil {
+		return err
+	}
+	return s.look(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, kept, kept.bytes()) })
 }
 
 // Put puts a mapping in force, in the place of the one of the same name, and
@@ -155,29 +170,35 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 // under the name already stays as it is, with its version.
 //
 // It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] where the
-// condition does not hold, or [entity.ErrInvalid] for a name that cannot be.
+// condition does not hold, or [entity.ErrInvalid] for a name that cannot be and for a
+// statement whose canonical form has more than MaxStatementBytes.
 func (s *Service) Put(ctx context.Context, name string, statement *Statement, condition string) (Installed, error) {
 	if err := CheckName(name); err != nil {
 		return Installed{}, err
 	}
-	body, err := json.Marshal(stored{statement.String(), language})
+	text, kept, err := statement.canonical()
 	if err != nil {
 		return Installed{}, fmt.Errorf("mapping %q: %w", name, err)
 	}
+	body, err := json.Marshal(stored{text, language})
+	if err != nil {
+		return Installed{}, fmt.Errorf("mapping %q: %w", name, err)
+	}
+	size := kept.bytes()
 	var put Installed
 	err = s.do(ctx, func(ctx context.Context, f *follower) error {
-		if in := f.installed[name]; in != nil && in.Problem == "" && in.Statement.String() == statement.String() {
+		if in := f.installed[name]; in != nil && in.Problem == "" && in.Statement.String() == text {
 			put = *in
 			return entity.CheckCondition(condition, in.ETag)
 		}
-		if err := f.check(ctx, name, statement); err != nil {
+		if err := f.check(ctx, name, kept, size); err != nil {
 			return err
 		}
 		doc, err := s.rt.PutDoc(ctx, docKind, name, body, condition)
 		if err != nil {
 			return fmt.Errorf("mapping %q: %w", name, err)
 		}
-		put = Installed{Mapping: Mapping{name, doc.Version, statement}, ETag: doc.ETag(), Updated: doc.Updated}
+		put = Installed{Mapping: Mapping{name, doc.Version, kept}, ETag: doc.ETag(), Updated: doc.Updated, bytes: size}
 		return f.install(ctx, put)
 	})
 	return put, err
@@ -195,8 +216,7 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 			return fmt.Errorf("mapping %q: %w", name, err)
 		}
 		f.engine.Remove(name)
-		delete(f.installed, name)
-		s.count.mappings.Store(int64(len(f.installed)))
+		f.forget(name)
 		return nil
 	})
 }
@@ -211,6 +231,32 @@ func (s *Service) Get(ctx context.Context, name string) (got Installed, err erro
 		return err
 	})
 	return got, err
+}
+
+// Text returns the statement of a mapping in its canonical form, also of one whose Statement is nil;
+// what cannot be read it returns as it is stored. The error is ErrNotFound, [entity.ErrNotFound] or
+// one of the store.
+func (s *Service) Text(ctx context.Context, name string) (string, error) {
+	in, err := s.Get(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if in.Statement != nil {
+		return in.Statement.String(), nil
+	}
+	doc, err := s.rt.Doc(ctx, docKind, name)
+	if err != nil {
+		return "", fmt.Errorf("mapping %q: %w", name, err)
+	}
+	var body stored
+	if json.Unmarshal(doc.Body, &body) != nil {
+		return string(doc.Body), nil
+	}
+	statement, err := body.parse()
+	if err != nil {
+		return body.Statement, nil
+	}
+	return statement.String(), nil
 }
 
 // List returns all mappings, by name.

@@ -910,7 +910,7 @@ export interface Mapping {
   etag: string;
   /** What it computes; absent in a list. */
   fields?: MappedField[];
-  /** The entity to which the values are written. */
+  /** The entity to which the values are written; empty without a statement. */
   into: string;
   name: string;
   /** Why it is suspended or refused. */
@@ -920,8 +920,9 @@ export interface Mapping {
   /** How many of its values the target did not accept. */
   refusals: number;
   state: "active" | "waiting" | "failing" | "suspended" | "refused";
-  statement: StatementBody;
-  /** The statement as text. */
+  /** Absent if the mapping is refused because its text cannot be read, or takes too much memory. */
+  statement?: StatementBody;
+  /** The statement as text. In a list it is empty if there is no statement. */
   text: string;
   /** Milliseconds since the epoch. */
   updated_ms: number;
