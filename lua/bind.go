@@ -49,6 +49,9 @@ func (s *service) functions() map[string]glua.LGFunction {
 		"wakeup":      s.wakeUp,
 		"queue":       s.queue,
 		"request":     s.request,
+		"killthread":  s.killThread,
+		"stat":        s.stat,
+		"info_func":   s.setInfo,
 	})
 	for _, name := range onceOnly {
 		functions[name] = s.once(functions[name])
@@ -57,7 +60,7 @@ func (s *service) functions() map[string]glua.LGFunction {
 }
 
 // onceOnly are the functions that do nothing at the top of a file that is reloaded: they have been called there before.
-var onceOnly = []string{"exit", "fork", "kill", "link", "newservice", "send", "timeout", "wakeup", "watch"}
+var onceOnly = []string{"exit", "fork", "kill", "killthread", "link", "newservice", "send", "timeout", "wakeup", "watch"}
 
 func (s *service) once(f glua.LGFunction) glua.LGFunction {
 	return func(l *glua.LState) int {
@@ -184,16 +187,33 @@ func (s *service) call(l *glua.LState, first int, limit ...actor.WaitOption) int
 	var a answer
 	err := m.enter(s.accountOf(to))
 	if err == nil {
-		err = s.wait(l, wait{"call", l.CheckString(first)}, func() (err error) {
-			a, err = actor.Ask(s.ctx, to, m, limit...)
-			return err
-		})
-		m.finish(err)
+		a, err = s.ask(l, wait{"call", l.CheckString(first)}, to, m, limit)
 	}
 	if err != nil {
 		s.raise(l, err, "call %s", l.CheckString(first))
 	}
 	return s.pushBody(l, a.body)
+}
+
+// ask waits for the answer of a service.
+func (s *service) ask(l *glua.LState, what wait, to actor.Ref[Message], m *asked, limit []actor.WaitOption) (a answer, err error) {
+	if s.task.handle == nil {
+		err = s.wait(l, what, func() (err error) {
+			a, err = actor.Ask(s.ctx, to, m, limit...)
+			return err
+		})
+		m.finish(err)
+		return a, err
+	}
+	sent := false
+	a.body, err = s.askAside(l, what, func(r *requests) {
+		sent = true
+		s.askService(r, nil, to, m, limit)
+	})
+	if !sent {
+		m.finish(err)
+	}
+	return a, err
 }
 
 // ret answers the request that is being handled. For a message that was sent nobody waits.
@@ -219,6 +239,7 @@ func (s *service) response(l *glua.LState) int {
 	}
 	s.meter.take(l, functionSize*3+userdataSize+parcelSize)
 	promise := actor.Promise(s.ctx, req)
+	s.task.promise = promise
 	l.Push(l.NewClosure(func(l *glua.LState) int {
 		if !l.ToBool(1) {
 			l.Push(glua.LBool(promise.Reject(&Error{Text: l.OptString(2, "refused")})))
@@ -267,22 +288,32 @@ func (s *service) redirect(l *glua.LState) int {
 }
 
 func (s *service) timeout(l *glua.LState) int {
-	if err := s.later(checkTicks(l, 1), l.CheckFunction(2), nil); err != nil {
-		l.RaiseError("%s", err)
-	}
-	return 0
+	return s.order(l, checkTicks(l, 1), l.CheckFunction(2), nil)
 }
 
 func (s *service) fork(l *glua.LState) int {
-	if err := s.later(0, l.CheckFunction(1), arguments(l, 2)); err != nil {
+	return s.order(l, 0, l.CheckFunction(1), arguments(l, 2))
+}
+
+// order is later for a script, to which it returns the handle.
+func (s *service) order(l *glua.LState, d time.Duration, fn *glua.LFunction, args []glua.LValue) int {
+	h, err := s.later(l, d, fn, args)
+	if err != nil {
 		l.RaiseError("%s", err)
 	}
-	return 0
+	l.Push(h.value)
+	return 1
 }
 
 func (s *service) sleep(l *glua.LState) int {
 	d := checkTicks(l, 1)
-	if err := s.wait(l, wait{"sleep", ""}, func() error { return s.ctx.Sleep(d) }); err != nil {
+	var err error
+	if s.task.handle == nil {
+		err = s.wait(l, wait{"sleep", ""}, func() error { return s.ctx.Sleep(d) })
+	} else {
+		err = s.sleepAside(l, d)
+	}
+	if err != nil {
 		l.RaiseError("sleep: %s", err)
 	}
 	return 0

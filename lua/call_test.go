@@ -345,7 +345,7 @@ func TestCoroutines(t *testing.T) {
 				[]any{true, "running", false, "cannot resume a coroutine that is running"},
 			},
 			{`local f = coroutine.wrap(function() error({message = "x"}) end) local ok, e = pcall(f) return ok, e.message`, []any{false, "x"}},
-			{`return coroutine.running(), coroutine.wrap(function() return coroutine.running() end)()`, []any{nil, true}},
+			{`return type(coroutine.running()), coroutine.wrap(function() return coroutine.running() end)()`, []any{"thread", true}},
 			{`local function f(n) if n == 0 then return "deep" end return coroutine.wrap(f)(n - 1) end return f(15), (pcall(f, 17))`, []any{"deep", false}},
 			{`return pcall(coroutine.yield, 1)`, []any{false, "eval.lua:2: can not yield from outside of a coroutine"}},
 			{`return pcall(coroutine.resume, newcoroutine)`, []any{false, "eval.lua:2: bad argument #1 to (anonymous) (userdata expected, got nil)"}},

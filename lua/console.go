@@ -332,6 +332,9 @@ type view struct {
 	Modules int `json:"modules"`
 	// The lines that were not written to the log since the last one, because there were too many.
 	LeftOut int64 `json:"log_lines_left_out"`
+	// What the function of greenroom.info_func returns, or why it has failed.
+	Info      any    `json:"info,omitempty"`
+	InfoError string `json:"info_error,omitempty"`
 
 	tasks []console.Task
 }
@@ -344,5 +347,13 @@ func (s *service) Inspect() any {
 	if s.meter == nil { // the file cannot be read
 		return view{File: s.file}
 	}
-	return view{s.file, s.meter.limit - s.meter.bytes, s.meter.limit, s.waiting, len(s.pending), len(s.modules), s.account.leftOut, s.tasks()}
+	v := view{
+		File: s.file, Bytes: s.meter.limit - s.meter.bytes, Limit: s.meter.limit,
+		Waiting: s.waiting, Pending: len(s.pending), Modules: len(s.modules), LeftOut: s.account.leftOut, tasks: s.tasks(),
+	}
+	info, err := s.askInfo()
+	if v.Info = info; err != nil {
+		v.InfoError = err.Error()
+	}
+	return v
 }

@@ -114,13 +114,22 @@ func (s *service) status(l *glua.LState) int {
 	return 1
 }
 
-// runningCoroutine returns nil in a handler, and true in a coroutine.
+// runningCoroutine returns true in a coroutine, and in a handler the handle of that. It returns nil where nothing else
+// could run while it waits, as before the service has started.
 func (s *service) runningCoroutine(l *glua.LState) int {
-	if l.Parent == nil {
+	t := s.task
+	switch {
+	case l.Parent != nil:
+		l.Push(glua.LTrue)
+	case s.ctx == nil || t == nil || !t.isMortal(): // a sandbox has no context
 		l.Push(glua.LNil)
-		return 1
+	default:
+		if t.handle == nil {
+			h := s.newHandle(l)
+			h.task, t.handle, t.kept = t, h, true
+		}
+		l.Push(t.handle.value)
 	}
-	l.Push(glua.LTrue)
 	return 1
 }
 

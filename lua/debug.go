@@ -99,10 +99,7 @@ func (d *debugger) stop(l *glua.LState, at codeLine) error {
 	d.s.task.kept = true
 	h := &stopped{task: d.s.task, thread: l, at: at}
 	d.stopped = append(d.stopped, h)
-	err := d.s.wait(l, wait{"debugger", at.String()}, func() error {
-		_, err := actor.Ask(d.s.ctx, d.s.ctx.Self(), &h.pause, actor.Within(stopTime))
-		return err
-	})
+	err := d.s.pauseFor(l, &h.pause, wait{"debugger", at.String()}, stopTime)
 	d.stopped = slices.DeleteFunc(d.stopped, func(other *stopped) bool { return other == h })
 	if errors.Is(err, context.DeadlineExceeded) && d.s.ctx.Err() == nil {
 		return nil

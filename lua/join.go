@@ -101,6 +101,7 @@ func (j *joiner) join(again *rerun, after *glua.FunctionProto) {
 		j.pair(fmt.Sprint("init", i+1), s.inits[i], again.inits[i])
 	}
 	j.pair("dispatch", function(s.handler), function(again.handler))
+	j.pair("info_func", function(s.info), function(again.info))
 	for _, name := range slices.Sorted(maps.Keys(j.newCells)) {
 		if old := j.oldCells[name]; old != nil {
 			j.joined = append(j.joined, name)
@@ -291,7 +292,7 @@ func (j *joiner) adopt(again *rerun) {
 		before, heir := *f, j.heirs[f.Proto]
 		j.change(func() { f.Proto, f.Upvalues = heir, variables }, func() { *f = before })
 	}
-	begin, inits, handler := s.begin, s.inits, s.handler
+	begin, inits, handler, info := s.begin, s.inits, s.handler, s.info
 	j.change(func() {
 		if s.begin == nil {
 			s.begin = again.begin
@@ -302,7 +303,10 @@ func (j *joiner) adopt(again *rerun) {
 		if s.handler == nil {
 			s.handler = again.handler
 		}
-	}, func() { s.begin, s.inits, s.handler = begin, inits, handler })
+		if s.info == nil {
+			s.info = again.info
+		}
+	}, func() { s.begin, s.inits, s.handler, s.info = begin, inits, handler, info })
 }
 
 // variables returns those of an old function in the order in which its new code has them, and whether there is new code and all of

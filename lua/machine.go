@@ -209,7 +209,8 @@ func typeName(v glua.LValue) string {
 		return glua.LTNil.String()
 	}
 	if u, ok := v.(*glua.LUserData); ok {
-		if _, ok := u.Value.(*coroutine); ok {
+		switch u.Value.(type) {
+		case *coroutine, *handle:
 			return glua.LTThread.String()
 		}
 	}

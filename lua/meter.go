@@ -47,6 +47,8 @@ type meter struct {
 	full  bool  // out of memory, for good
 	exit  bool  // the service has exited
 
+	killed bool // killthread has ended the handler
+
 	interrupt   *atomic.Bool // set by others to end the handler that runs
 	interrupted bool         // it was ended
 
@@ -74,7 +76,7 @@ func newMeter(cfg Config, interrupt *atomic.Bool, roots func(w *walker)) *meter 
 
 // begin gives the handler that runs now its steps.
 func (m *meter) begin() {
-	m.steps, m.interrupted = m.budget, false
+	m.steps, m.interrupted, m.killed = m.budget, false, false
 	if m.interrupt.Load() { // it was for the handler before
 		m.interrupt.Store(false)
 	}
@@ -99,6 +101,8 @@ func (m *meter) exhausted() error {
 		return errExit
 	case m.full:
 		return ErrMemory
+	case m.killed:
+		return errKilled
 	case m.interrupted:
 		return ErrInterrupted
 	}

@@ -117,22 +117,39 @@ func (s *service) callOut(l *glua.LState, goes []reached, first int, limit []act
 	if err == nil {
 		err = s.askFor(o)
 	}
-	var answer any
-	if err == nil {
-		err = s.wait(l, wait{"call", l.CheckString(first)}, func() (err error) {
-			answer, err = o.to.ask(s.ctx, o.v, limit)
-			return err
-		})
-		s.asking -= o.size
-	}
 	var body []byte
 	if err == nil {
-		body, err = s.packAnswer(o, answer)
+		body, err = s.askOut(l, wait{"call", l.CheckString(first)}, o, limit)
 	}
 	if err != nil {
 		s.raise(l, err, "call %s", l.CheckString(first))
 	}
 	return s.pushBody(l, body)
+}
+
+// askOut waits for the answer of an actor of Go. The request was counted by askFor.
+func (s *service) askOut(l *glua.LState, what wait, o outgoing, limit []actor.WaitOption) (body []byte, err error) {
+	if s.task.handle == nil {
+		var answer any
+		err = s.wait(l, what, func() (err error) {
+			answer, err = o.to.ask(s.ctx, o.v, limit)
+			return err
+		})
+		s.asking -= o.size
+		if err != nil {
+			return nil, err
+		}
+		return s.packAnswer(o, answer)
+	}
+	sent := false
+	body, err = s.askAside(l, what, func(r *requests) {
+		sent = true
+		s.askActor(r, nil, o, limit)
+	})
+	if !sent {
+		s.asking -= o.size
+	}
+	return body, err
 }
 
 // askFor counts a request that the service is going to wait for.

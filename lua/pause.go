@@ -39,17 +39,27 @@ func (p *pause) wake() {
 	}
 }
 
-// pauseFor waits until p is woken.
-func (s *service) pauseFor(l *glua.LState, p *pause, name string) error {
-	return s.wait(l, wait{name, ""}, func() error {
-		_, err := actor.Ask(s.ctx, s.ctx.Self(), p, actor.Within(forever))
+// pauseFor waits until p is woken, or the time is up: then the error is one of deadlines.
+func (s *service) pauseFor(l *glua.LState, p *pause, what wait, limit time.Duration) error {
+	return s.pauseAfter(l, p, what, limit, func() {})
+}
+
+// pauseAfter is pauseFor after a call of first, unless the handler may not wait.
+func (s *service) pauseAfter(l *glua.LState, p *pause, what wait, limit time.Duration, first func()) error {
+	t := s.task
+	t.pause = p
+	err := s.wait(l, what, func() error {
+		first()
+		_, err := actor.Ask(s.ctx, s.ctx.Self(), p, actor.Within(limit))
 		return err
 	})
+	t.pause = nil
+	return err
 }
 
 // yield lets the service handle what is in its mailbox already.
 func (s *service) yield(l *glua.LState) int {
-	if err := s.pauseFor(l, &pause{woken: true}, "yield"); err != nil {
+	if err := s.pauseFor(l, &pause{woken: true}, wait{"yield", ""}, forever); err != nil {
 		l.RaiseError("yield: %s", err)
 	}
 	return 0
@@ -68,7 +78,7 @@ func (s *service) waitFor(l *glua.LState) int {
 	}
 	p := &pause{}
 	s.waiters[token] = p
-	err := s.pauseFor(l, p, "wait")
+	err := s.pauseFor(l, p, wait{"wait", ""}, forever)
 	if s.waiters[token] == p {
 		delete(s.waiters, token)
 	}
@@ -131,7 +141,7 @@ func (s *service) enter(l *glua.LState, c *section) {
 	s.task.kept = true
 	e := &entrant{task: s.task}
 	c.waiting = append(c.waiting, e)
-	if err := s.pauseFor(l, &e.pause, "queue"); err != nil {
+	if err := s.pauseFor(l, &e.pause, wait{"queue", ""}, forever); err != nil {
 		s.giveUp(c, e)
 		l.RaiseError("queue: %s", err)
 	}

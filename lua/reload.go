@@ -213,6 +213,7 @@ type rerun struct {
 	begin   *glua.LFunction
 	inits   []*glua.LFunction
 	handler *glua.LFunction
+	info    *glua.LFunction
 }
 
 // runAgain runs a file beside what the service has: what it gives to start, init and dispatch, and its globals, are kept apart.
@@ -256,7 +257,7 @@ func (s *service) runAgain(l *glua.LState, v *version) *rerun {
 func (r *rerun) roots(w *walker) {
 	w.add(r.globals)
 	w.add(r.value)
-	for _, f := range append(r.inits, r.begin, r.handler) {
+	for _, f := range append(r.inits, r.begin, r.handler, r.info) {
 		w.add(f)
 	}
 }

@@ -139,11 +139,16 @@ func (s *service) sendRequest(l *glua.LState, r *requests, t *glua.LTable, limit
 	if err := m.enter(s.accountOf(to)); err != nil {
 		return err
 	}
+	s.askService(r, t, to, m, limit)
+	return nil
+}
+
+// askService asks a service. The answer comes as a message.
+func (s *service) askService(r *requests, t *glua.LTable, to actor.Ref[Message], m *asked, limit []actor.WaitOption) {
 	actor.AskThen(s.ctx, to, m, func(a answer, err error) Message {
 		m.finish(err)
 		return &arrived{owner: s, of: r, request: t, answer: a, err: err}
 	}, limit...)
-	return nil
 }
 
 // requestOut sends a request to an actor of Go.
@@ -155,6 +160,12 @@ func (s *service) requestOut(l *glua.LState, r *requests, t *glua.LTable, goes [
 	if err := s.askFor(o); err != nil {
 		return err
 	}
+	s.askActor(r, t, o, limit)
+	return nil
+}
+
+// askActor asks an actor of Go. The answer comes as a message.
+func (s *service) askActor(r *requests, t *glua.LTable, o outgoing, limit []actor.WaitOption) {
 	o.to.askThen(s.ctx, o.v, func(v any, err error) Message {
 		s.asking -= o.size
 		a := &arrived{owner: s, of: r, request: t, err: err}
@@ -163,7 +174,6 @@ func (s *service) requestOut(l *glua.LState, r *requests, t *glua.LTable, goes [
 		}
 		return a
 	}, limit)
-	return nil
 }
 
 // nextAnswer returns the next answer, and nothing when there was one for each request.
@@ -178,7 +188,7 @@ func (s *service) nextAnswer(l *glua.LState) int {
 			l.RaiseError("select: another handler waits for the next answer")
 		}
 		r.pause = &pause{}
-		if err := s.pauseFor(l, r.pause, "select"); err != nil {
+		if err := s.pauseFor(l, r.pause, wait{"select", ""}, forever); err != nil {
 			r.pause = nil
 			l.RaiseError("select: %s", err)
 		}

@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"errors"
 	"log/slog"
 
 	glua "github.com/yuin/gopher-lua"
@@ -20,9 +19,6 @@ func (rt *Runtime) Interrupt(ref actor.Ref[Message]) error {
 	a.interrupt.Store(true)
 	return nil
 }
-
-// errRestartWaits keeps a restart from waiting for what a script waits for, which may be forever.
-var errRestartWaits = errors.New("on_restart must not wait")
 
 // Terminate calls the global function on_restart before a restart that was ordered: what it returns is given to start's function of
 // the next incarnation. What fails in it is logged.

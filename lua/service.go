@@ -50,6 +50,8 @@ type service struct {
 	begin    *glua.LFunction               // what start was given
 	inits    []*glua.LFunction             // what init was given, for before that
 	handler  *glua.LFunction               // what dispatch was given
+	info     *glua.LFunction               // what info_func was given
+	messages uint64                        // that have come
 	sessions bool                          // it is given the number of the request and the sender first, as in skynet
 	session  uint64                        // the number of the last request
 	task     *task                         // what runs
@@ -77,6 +79,11 @@ type task struct {
 	body   int64 // bytes of the message, which the engine has until the handler ends
 	nested int   // coroutines that have resumed each other
 
+	handle  *handle                 // nil if no script has it
+	killed  bool                    // it does not go on
+	pause   *pause                  // in which it waits, nil if that is none
+	promise *actor.Promised[answer] // of the answer, nil if there is none
+
 	loading map[string]bool // modules whose files are being run; handlers do not see those of others
 	rerun   *rerun          // for what the file leaves that is being run again
 	what    string          // that is no message
@@ -88,9 +95,12 @@ type task struct {
 
 // job is a function that the service has ordered for itself.
 type job struct {
-	owner *service // a restart leaves the jobs of the last incarnation in the mailbox
-	fn    *glua.LFunction
+	owner *service        // a restart leaves the jobs of the last incarnation in the mailbox
+	fn    *glua.LFunction // nil if the job was taken back
 	args  []glua.LValue
+
+	timer  string  // its key, empty if the function is called next
+	handle *handle // nil if no script has it
 }
 
 // Init loads the file and starts the service.
@@ -147,7 +157,14 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 			return nil
 		}
 		delete(s.pending, m)
-		err = s.run(&task{what: ownFunction}, m.fn, m.args...)
+		if m.fn == nil {
+			return nil
+		}
+		t := &task{what: ownFunction, handle: m.handle}
+		if h := m.handle; h != nil {
+			h.job, h.task = nil, t
+		}
+		err = s.run(t, m.fn, m.args...)
 	case *injected:
 		return s.inject(ctx, m)
 	case *reloading:
@@ -162,7 +179,7 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	if errors.Is(err, ErrMemory) {
 		return err
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errKilled) {
 		s.logFailure(err)
 	}
 	return nil
@@ -173,6 +190,7 @@ func (s *service) handle(m *asked, p *parcel) error {
 	if s.handler == nil {
 		return &Error{Text: s.file + ": the service takes no messages: it has not called dispatch"}
 	}
+	s.messages++
 	body := p.now().body
 	args, err := s.values.unpackScratch(body)
 	if err != nil {
@@ -223,6 +241,12 @@ func (s *service) run(t *task, fn *glua.LFunction, args ...glua.LValue) error {
 	if len(s.idle) < maxIdle && len(stateOf(l).reg.array) <= firstValues+growValuesBy {
 		s.idle = append(s.idle, l)
 	}
+	if t.handle != nil {
+		t.handle.task = nil
+	}
+	if t.killed && !s.meter.full {
+		return errKilled
+	}
 	if err != nil && !s.meter.exit {
 		return s.failure(err)
 	}
@@ -252,8 +276,11 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 		return fmt.Errorf("%d handlers of the service wait already: %w", s.waiting, actor.ErrTooManyWaiting)
 	}
 	t, steps := s.task, s.meter.steps
-	if t.what == restartFunction {
-		return errRestartWaits
+	switch {
+	case t.what == restartFunction || t.what == infoFunction:
+		return fmt.Errorf("%s must not wait", t.what)
+	case t.killed:
+		return errKilled
 	}
 	if !s.meter.charge(deepSize(l)) {
 		return s.meter.exhausted()
@@ -268,6 +295,10 @@ func (s *service) wait(l *glua.LState, what wait, f func() error) error {
 	s.running = t.thread
 	s.task, s.root.G.CurrentThread = t, l
 	s.meter.begin()
+	if t.killed {
+		s.meter.killed, s.meter.steps = true, -1
+		return errKilled
+	}
 	if err != nil {
 		s.meter.steps = min(steps, s.meter.steps)
 	}
@@ -296,7 +327,7 @@ func (s *service) roots(w *walker) {
 	w.add(s.texts)
 	w.add(s.values.int64s)
 	w.add(s.errors)
-	for _, f := range append(s.inits, s.begin, s.handler) {
+	for _, f := range append(s.inits, s.begin, s.handler, s.info) {
 		w.add(f)
 	}
 	for _, v := range s.modules {
@@ -319,22 +350,28 @@ func (s *service) roots(w *walker) {
 	for j := range s.pending {
 		w.add(j.fn)
 		w.all(j.args)
+		if j.handle != nil {
+			w.add(j.handle.value)
+		}
 	}
 }
 
-// later orders a function for a time from now, 0 for the next turn.
-func (s *service) later(d time.Duration, fn *glua.LFunction, args []glua.LValue) error {
-	j := &job{owner: s, fn: fn, args: args}
+// later orders a function for a time from now, 0 for the next turn, and returns the handle of its handler.
+func (s *service) later(l *glua.LState, d time.Duration, fn *glua.LFunction, args []glua.LValue) (*handle, error) {
+	h := s.newHandle(l)
+	j := &job{owner: s, fn: fn, args: args, handle: h}
 	if err := s.expect(j); err != nil {
-		return err
+		return nil, err
 	}
+	h.job = j
 	if d <= 0 {
 		s.ctx.Self().Tell(s.ctx, j)
-		return nil
+		return h, nil
 	}
 	s.timers++
-	s.ctx.After(fmt.Sprint("lua ", s.timers), d, j)
-	return nil
+	j.timer = fmt.Sprint("lua ", s.timers)
+	s.ctx.After(j.timer, d, j)
+	return h, nil
 }
 
 // expect counts a function that will be called.

@@ -24,6 +24,7 @@ func (s *service) skynetFunctions() map[string]glua.LGFunction {
 		"uniqueservice": func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", false) },
 		"queryservice":  func(l *glua.LState) int { return s.uniqueService(l, l.CheckString(1)+".lua", true) },
 		"redirect":      s.redirectPacked,
+		"mqlen":         func(l *glua.LState) int { l.Push(glua.LNumber(s.queued())); return 1 },
 		"genid":         func(l *glua.LState) int { s.session++; l.Push(glua.LNumber(s.session)); return 1 },
 		"packstring":    s.pack,
 		"tostring":      func(l *glua.LState) int { l.Push(glua.LString(l.CheckString(1))); return 1 },

@@ -24,6 +24,7 @@ const (
 	injectedCode    = "injected code"
 	reloadedFile    = "a reload"
 	restartFunction = "on_restart"
+	infoFunction    = "the function of info_func"
 	debuggerOrder   = "the debugger"
 )
 
