@@ -40,7 +40,7 @@ type writer struct {
 	generations []entity.Generation
 	begun       bool
 
-	entity, latest, telemetry, hour, seriesHour, computed, attribute, revision, command, presence sqlitedb.Bulk
+	entity, latest, telemetry, hour, seriesHour, computed, attribute, revision, command, presence, item sqlitedb.Bulk
 
 	ended changelog.Ended
 
@@ -100,6 +100,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 		Head: "WITH given (num, presence, since, seen) AS (", Width: 4,
 		Tail: ") UPDATE entity SET presence = given.presence, since = given.since, seen = max(entity.seen, given.seen) FROM given WHERE entity.num = given.num",
 	}
+	w.item = sqlitedb.Bulk{Head: "INSERT INTO item (kind, key, body)", Width: 3, Tail: "ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body"}
 	w.hour = sqlitedb.Bulk{Head: "INSERT INTO hour (hour)", Width: 1, Tail: "ON CONFLICT (hour) DO NOTHING"}
 	w.seriesHour = sqlitedb.Bulk{Head: "INSERT INTO series_hour (entity, key, hour)", Width: 3, Tail: "ON CONFLICT (entity, key, hour) DO NOTHING"}
 
@@ -121,7 +122,7 @@ func (w *writer) loadKeys(ctx context.Context) error {
 }
 
 func (w *writer) close() error {
-	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.seriesHour, &w.computed, &w.attribute, &w.revision, &w.command, &w.presence)
+	return w.Close(&w.entity, &w.latest, &w.telemetry, &w.hour, &w.seriesHour, &w.computed, &w.attribute, &w.revision, &w.command, &w.presence, &w.item)
 }
 
 // Commit makes a batch durable in one transaction with one fsync. See

@@ -1,40 +1,61 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"slices"
+	"strings"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/internal/failure"
 )
 
-// PutItems writes and removes items. See [entity.Store].
+// PutItems writes and removes items. See [entity.Store]. Commits of readings wait for it: it writes
+// many items with each statement, and all in the order of the table.
 func (s *Store) PutItems(ctx context.Context, items []entity.Item) (err error) {
 	defer failure.In(&err, "put items")
-	return s.update(ctx, func(tx *sql.Tx) error {
-		put, err := tx.PrepareContext(ctx, "INSERT INTO item (kind, key, body) VALUES (?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET body = excluded.body")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = put.Close() }()
-		remove, err := tx.PrepareContext(ctx, "DELETE FROM item WHERE kind = ? AND key = ?")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = remove.Close() }()
-		for i := range items {
-			it := &items[i]
-			if it.Body == nil {
-				_, err = remove.ExecContext(ctx, it.Kind, []byte(it.Key))
-			} else {
-				_, err = put.ExecContext(ctx, it.Kind, []byte(it.Key), it.Body)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	put, gone := lastItems(items)
+	s.begin()
+	defer s.writing.Unlock()
+	return s.withRoom(func() error {
+		return s.w.transact(context.WithoutCancel(ctx), true, func(t *transaction) error { // see Commit
+			for _, it := range gone { // one by one: of many SQLite looks at all items of their kinds
+				if err := t.Exec("DELETE FROM item WHERE kind = ? AND key = ?", it.Kind, []byte(it.Key)); err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+			return t.Bulk(&t.w.item, len(put), func(i int, row []driver.NamedValue) {
+				row[0].Value, row[1].Value, row[2].Value = put[i].Kind, []byte(put[i].Key), put[i].Body
+			})
+		})
 	})
+}
+
+// lastItems returns what is to be written and what is to be removed, each in the order of the table
+// and each key once: the last one counts.
+func lastItems(items []entity.Item) (put, gone []*entity.Item) {
+	order := make([]*entity.Item, len(items))
+	for i := range items {
+		order[i] = &items[i]
+	}
+	slices.SortStableFunc(order, func(a, b *entity.Item) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key))
+	})
+	for i, it := range order {
+		switch {
+		case i+1 < len(order) && order[i+1].Kind == it.Kind && order[i+1].Key == it.Key:
+		case it.Body == nil:
+			gone = append(gone, it)
+		default:
+			put = append(put, it)
+		}
+	}
+	return put, gone
 }
 
 // Items returns items of a kind. See [entity.Store].
