@@ -172,7 +172,7 @@ func (p planner) begins(n *textual, b Bound) Bound {
 	if !x.fromStart {
 		return b
 	}
-	first := x.pieces[0].runes
+	first := x.pieces[0].all()
 	if i := slices.Index(first, anyRune); i >= 0 {
 		first = first[:i]
 	} else if x.exact {

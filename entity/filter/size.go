@@ -95,19 +95,15 @@ func sizeOfMap(n, slot int) int {
 
 // size returns what the pattern takes.
 func (p *pattern) size() int {
-	const ofPattern, ofPiece, ofWild = 32, 80, 32
-	size := ofPattern + ofPiece*cap(p.pieces)
+	const ofPattern, ofPiece, ofSeeker = 32, 48, 128
+	size := ofPattern + ofPiece*len(p.pieces)
 	for _, x := range p.pieces {
-		size += len(x.text) + 4*cap(x.runes) + 8*cap(x.fall)
-		if x.wild == nil {
+		size += len(x.text) + 4*len(x.runes)
+		if x.long == nil {
 			continue
 		}
-		words := cap(x.wild.any)
-		often, seldom := len(x.wild.often), len(x.wild.seldom)
-		size += ofWild + 8*words + sizeOfMap(often, 32) + often*8*words + sizeOfMap(often+seldom, 32)
-		for _, places := range x.wild.seldom {
-			size += 8 * cap(places)
-		}
+		w := &x.long.wild
+		size += ofSeeker + 4*cap(x.long.fall) + 8*(cap(w.any)+cap(w.bits)+cap(w.seldom)) + 4*cap(w.often)
 	}
 	return size
 }

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -19,26 +20,44 @@ type pattern struct {
 	wildcards        bool // a piece has an anyRune
 }
 
-// piece is a run of characters without %. It has them as text where it can be
-// compared as such.
+// piece is a run of characters without %: as text where it can be compared as such, and otherwise as
+// runes. There may be one for each two characters of a pattern.
 type piece struct {
 	text  string
-	runes []rune // anyRune for _
-	// fall says, for each number of runes that match, how many still do when the next
-	// one does not: a text is read once however it repeats itself (Knuth, Morris and
-	// Pratt). nil with an anyRune.
-	fall []int
-	wild *wild // with one, nil otherwise
+	runes []rune  // anyRune for _
+	long  *seeker // of more than shortPiece runes, nil otherwise
 }
 
-// wild is a piece with an anyRune, for a search that reads a text once: of the numbers of runes up
-// to which the last runes read match the piece there is a bit each (Baeza-Yates and Gonnet). It takes
-// memory in proportion to the piece.
-type wild struct {
-	any    []uint64          // bits of the places of anyRune
-	often  map[rune][]uint64 // bits of the places of a rune that there are many of, and of anyRune
-	seldom map[rune][]int    // places of any other rune
+// shortPiece is up to how many runes a piece is compared at each place of a text.
+const shortPiece = 8
+
+// seeker has what a search for a long piece needs to read a text once.
+type seeker struct {
+	// fall says, for each number of runes that match, how many still do when the next
+	// one does not, however the piece repeats itself (Knuth, Morris and Pratt). nil with
+	// an anyRune.
+	fall []int32
+	// wild is for a piece with an anyRune.
+	wild wild
 }
+
+// wild searches for a piece with an anyRune: of the numbers of runes up to which the last runes read
+// match the piece there is a bit each (Baeza-Yates and Gonnet). It takes memory in proportion to the
+// piece.
+type wild struct {
+	any    []uint64 // bits of the places of anyRune
+	often  []rune   // in order; of each one bits has as many words as any has: its places and those of anyRune
+	bits   []uint64
+	seldom []place // of all other runes, in order
+}
+
+// place is where a rune is in a piece.
+type place struct {
+	r  rune
+	at int32
+}
+
+func comparePlaces(a, b place) int { return cmp.Or(cmp.Compare(a.r, b.r), cmp.Compare(a.at, b.at)) }
 
 const anyRune rune = -1
 
@@ -50,50 +69,64 @@ func newPattern(op textOp, s string) *pattern {
 		runs, _ = likePattern(s)
 		p.fromStart, p.toEnd = true, true
 	}
-	for i, run := range runs {
-		p.add(run, i == 0, i == len(runs)-1)
+	runs = p.open(runs)
+	total := 0
+	for _, run := range runs {
+		total += len(run)
+		p.wildcards = p.wildcards || slices.Contains(run, anyRune)
 	}
 	p.exact = p.fromStart && p.toEnd && len(runs) == 1
+	p.pieces = make([]piece, 0, len(runs))
+	all := make([]rune, 0, total)
+	for _, run := range runs {
+		if !p.wildcards && !p.fold {
+			p.pieces = append(p.pieces, piece{text: string(run)})
+			continue
+		}
+		from := len(all)
+		for _, r := range run {
+			if p.fold && r != anyRune {
+				r = foldRune(r)
+			}
+			all = append(all, r)
+		}
+		p.pieces = append(p.pieces, newPiece(slices.Clip(all[from:])))
+	}
 	return p
 }
 
-// add appends a run. An empty one at an end says that the end is open.
-func (p *pattern) add(run []rune, first, last bool) {
-	if len(run) == 0 {
-		if first && !last {
-			p.fromStart = false
-		}
-		if last && !first {
+// open returns the runs without empty ones at the ends, which say that the ends are open.
+func (p *pattern) open(runs [][]rune) [][]rune {
+	if len(runs) > 1 && len(runs[0]) == 0 {
+		p.fromStart, runs = false, runs[1:]
+		if len(runs) == 1 && len(runs[0]) == 0 {
 			p.toEnd = false
-		}
-		if !first || !last {
-			return
+			return nil
 		}
 	}
-	x := piece{runes: run}
-	for i, r := range run {
-		switch {
-		case r == anyRune:
-			p.wildcards = true
-		case p.fold:
-			run[i] = foldRune(r)
-		}
+	if last := len(runs) - 1; last > 0 && len(runs[last]) == 0 {
+		p.toEnd, runs = false, runs[:last]
 	}
-	if !p.wildcards && !p.fold {
-		x.text = string(run)
-	}
-	if !slices.Contains(run, anyRune) {
-		x.fall = fallOf(run)
-	} else {
-		x.wild = wildOf(run)
-	}
-	p.pieces = append(p.pieces, x)
+	return runs
 }
 
-// fallOf returns piece.fall of runes.
-func fallOf(runes []rune) []int {
-	fall := make([]int, len(runes)+1)
-	for i, n := 1, 0; i < len(runes); i++ {
+// newPiece returns the piece of some runes.
+func newPiece(runes []rune) piece {
+	x := piece{runes: runes}
+	switch {
+	case len(runes) <= shortPiece:
+	case slices.Contains(runes, anyRune):
+		x.long = &seeker{wild: wildOf(runes)}
+	default:
+		x.long = &seeker{fall: fallOf(runes)}
+	}
+	return x
+}
+
+// fallOf returns seeker.fall of runes.
+func fallOf(runes []rune) []int32 {
+	fall := make([]int32, len(runes)+1)
+	for i, n := 1, int32(0); i < len(runes); i++ {
 		for n > 0 && runes[i] != runes[n] {
 			n = fall[n]
 		}
@@ -105,29 +138,57 @@ func fallOf(runes []rune) []int {
 	return fall
 }
 
-// wildOf returns piece.wild of runes.
-func wildOf(runes []rune) *wild {
+// wildOf returns seeker.wild of runes.
+func wildOf(runes []rune) (w wild) {
 	words := len(runes)/64 + 1
-	w := &wild{any: make([]uint64, words), often: map[rune][]uint64{}, seldom: map[rune][]int{}}
+	w.any = make([]uint64, words)
+	places := make([]place, 0, len(runes))
 	for i, r := range runes {
 		if r == anyRune {
 			w.any[i/64] |= 1 << (i % 64)
 		} else {
-			w.seldom[r] = append(w.seldom[r], i)
+			places = append(places, place{r, int32(i)}) //nolint:gosec // of a text of some kilobytes
 		}
 	}
-	for r, places := range w.seldom {
-		if len(places) <= words {
-			continue
+	slices.SortFunc(places, comparePlaces)
+	for len(places) > 0 {
+		n := 1
+		for n < len(places) && places[n].r == places[0].r {
+			n++
 		}
-		bits := slices.Clone(w.any)
-		for _, i := range places {
-			bits[i/64] |= 1 << (i % 64)
+		if n <= words {
+			w.seldom = append(w.seldom, places[:n]...)
+		} else {
+			w.often = append(w.often, places[0].r)
+			w.bits = append(w.bits, w.any...)
+			bits := w.bits[len(w.bits)-words:]
+			for _, p := range places[:n] {
+				bits[p.at/64] |= 1 << (p.at % 64)
+			}
 		}
-		w.often[r] = bits
-		delete(w.seldom, r)
+		places = places[n:]
 	}
 	return w
+}
+
+// match sets next to those bits of now at which the rune is in the piece.
+func (w *wild) match(r rune, now, next []uint64) {
+	if i, ok := slices.BinarySearch(w.often, r); ok {
+		for j, bits := range w.bits[i*len(now) : (i+1)*len(now)] {
+			next[j] = now[j] & bits
+		}
+		return
+	}
+	for i := range now {
+		next[i] = now[i] & w.any[i]
+	}
+	first, _ := slices.BinarySearchFunc(w.seldom, place{r, 0}, comparePlaces)
+	for _, p := range w.seldom[first:] {
+		if p.r != r {
+			return
+		}
+		next[p.at/64] |= now[p.at/64] & (1 << (p.at % 64))
+	}
 }
 
 // Pattern is the right side of like: % stands for any characters, _ for one, and \ escapes these
@@ -235,6 +296,14 @@ func (p *pattern) match(s string) bool {
 	return true
 }
 
+// all returns the runes of the piece.
+func (x piece) all() []rune {
+	if x.runes == nil {
+		return []rune(x.text)
+	}
+	return x.runes
+}
+
 // after returns what follows the piece at the beginning of s.
 func (x piece) after(s string, p *pattern) (rest string, ok bool) {
 	if !p.wildcards && !p.fold {
@@ -271,21 +340,38 @@ func (x piece) find(s string, p *pattern) (rest string, ok bool) {
 		_, rest, ok = strings.Cut(s, x.text)
 		return rest, ok
 	}
-	if x.fall != nil {
+	switch {
+	case x.long == nil:
+		return x.searchShort(s, p)
+	case x.long.fall != nil:
 		return x.search(s, p)
 	}
 	return x.searchWild(s, p)
+}
+
+// searchShort is find for a piece of few runes.
+func (x piece) searchShort(s string, p *pattern) (rest string, ok bool) {
+	for {
+		if rest, ok := x.after(s, p); ok {
+			return rest, true
+		}
+		_, size := utf8.DecodeRuneInString(s)
+		if size == 0 {
+			return s, false
+		}
+		s = s[size:]
+	}
 }
 
 // usualWords is how many words of bits a search has without an allocation: a piece of that many times
 // 64 runes.
 const usualWords = 8
 
-// searchWild is find for a piece with an anyRune.
+// searchWild is find for a long piece with an anyRune.
 func (x piece) searchWild(s string, p *pattern) (rest string, ok bool) {
 	var usual [2][usualWords]uint64
 	now, next := usual[0][:], usual[1][:]
-	if n := len(x.wild.any); n <= usualWords {
+	if n := len(x.long.wild.any); n <= usualWords {
 		now, next = now[:n], next[:n]
 	} else {
 		now, next = make([]uint64, n), make([]uint64, n)
@@ -301,18 +387,7 @@ func (x piece) searchWild(s string, p *pattern) (rest string, ok bool) {
 		for i, bits := range now {
 			now[i], carry = bits<<1|carry, bits>>63
 		}
-		if often := x.wild.often[r]; often != nil {
-			for i := range now {
-				next[i] = now[i] & often[i]
-			}
-		} else {
-			for i := range now {
-				next[i] = now[i] & x.wild.any[i]
-			}
-			for _, at := range x.wild.seldom[r] {
-				next[at/64] |= now[at/64] & (1 << (at % 64))
-			}
-		}
+		x.long.wild.match(r, now, next)
 		if next[last/64]&(1<<(last%64)) != 0 {
 			return s, true
 		}
@@ -321,10 +396,10 @@ func (x piece) searchWild(s string, p *pattern) (rest string, ok bool) {
 	return s, false
 }
 
-// search is find for a piece without an anyRune.
+// search is find for a long piece without an anyRune.
 func (x piece) search(s string, p *pattern) (rest string, ok bool) {
-	n := 0 // runes that match
-	for n < len(x.runes) {
+	n := int32(0) // runes that match
+	for int(n) < len(x.runes) {
 		r, size := utf8.DecodeRuneInString(s)
 		if size == 0 {
 			return s, false
@@ -334,7 +409,7 @@ func (x piece) search(s string, p *pattern) (rest string, ok bool) {
 			r = foldRune(r)
 		}
 		for n > 0 && r != x.runes[n] {
-			n = x.fall[n]
+			n = x.long.fall[n]
 		}
 		if r == x.runes[n] {
 			n++

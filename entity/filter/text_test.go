@@ -3,6 +3,7 @@ package filter
 import (
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,11 @@ func TestWildcardsStandForOneCharacter(t *testing.T) {
 	matched := 0
 	for round := range 1000 {
 		text, like := of(random.IntN(30), "aé"), of(1+random.IntN(9), "aé__%")
+		if round%10 == 5 { // longer than what is compared at each place
+			middle := of(shortPiece+random.IntN(40), "aaé")
+			text = of(random.IntN(20), "aé") + middle + "é" + of(random.IntN(20), "aé")
+			like = "%" + middle + "_%"
+		}
 		if round%10 == 0 { // more than a word, and more than fit without an allocation
 			n := 60 + random.IntN(700)
 			text = of(random.IntN(40), "aé") + of(n, "a") + of(random.IntN(40), "aé")
@@ -123,6 +129,10 @@ func TestSearchFindsWhatIsThere(t *testing.T) {
 	found := 0
 	for range 20_000 {
 		text, part := of(random.IntN(30)), of(random.IntN(6))
+		if n := len(text); n > shortPiece+2 && random.IntN(4) == 0 { // a long piece, which is there in part or in full
+			part = text[:shortPiece+1+random.IntN(n-shortPiece-1)]
+			text = of(random.IntN(9)) + part[:random.IntN(len(part))] + text[:random.IntN(n)+1] + of(random.IntN(9))
+		}
 		want := strings.Contains(strings.ToLower(text), strings.ToLower(part))
 		if got := newPattern(textOps["icontains"], part).match(text); got != want {
 			t.Fatalf("%q icontains %q is %v", text, part, got)
@@ -134,4 +144,38 @@ func TestSearchFindsWhatIsThere(t *testing.T) {
 	if found < 1000 {
 		t.Errorf("only %d were there", found)
 	}
+}
+
+// Those with many pieces took nearly two hundred times their text. Not parallel: it measures the heap.
+func TestAPatternTakesMemoryInProportionToItsText(t *testing.T) {
+	const most = 32
+	for _, part := range []string{"%_a", "%a_", "%_", "%a%b_", "%abcd_efgh", "%aaaa_aaaaaaaaaaaa", "abcdefgh_", "a", "%a"} {
+		text := strings.Repeat(part, 15_000/len(part))
+		for _, op := range []string{"like", "ilike"} {
+			took := 0
+			for range 3 { // what earlier tests have left may be freed meanwhile
+				before := heap()
+				p := newPattern(textOps[op], text)
+				took = heap() - before
+				estimated := p.size()
+				if took <= most*len(text) && estimated >= took/2 && estimated <= 2*took {
+					took = 0
+					break
+				}
+				t.Logf("%s %s: %d bytes for %d, estimated %d", op, part, took, len(text), estimated)
+			}
+			if took != 0 {
+				t.Errorf("%s %s: %d bytes for a text of %d, want at most %d times as many, as estimated within a factor of two", op, part, took, len(text), most)
+			}
+		}
+	}
+}
+
+// heap returns the bytes of what is alive.
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc) //nolint:gosec // less than the machine has
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // What a compiled template takes grows with its text, by a factor that depends on what is written: of
-// sums of short names it is about ten, of some patterns with _ nearly two hundred. Hence it has a limit
+// sums of short names it is about ten, of choices and sums of one name fifty and more. Hence it has a limit
 // of its own.
 const (
 	// MaxCompiledBytes bounds the memory of a compiled template, as it is estimated.
