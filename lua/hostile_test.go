@@ -353,13 +353,14 @@ func TestStepsCountWhatTakesLong(t *testing.T) {
 		}
 		return least
 	}
+	const most = 20 // it is at most 5 alone, and was 8.5 beside seven other packages
 	usual := took(`while true do local t = {} end`)
 	for name, chunk := range dear {
 		d := took(chunk)
-		for again := 0; d > 5*usual && again < 5; again++ { // others may have had the processor
+		for again := 0; d > most*usual && again < 5; again++ { // others may have had the processor
 			d = min(d, took(chunk))
 		}
-		if d > 5*usual {
+		if d > most*usual {
 			t.Errorf("%s: the steps take %v, those of empty tables %v", name, d, usual)
 		} else {
 			t.Logf("%s: %.1f times as long", name, float64(d)/float64(usual))
