@@ -276,18 +276,18 @@ func (c *core) refine(name string, opts []SpawnOption) error {
 }
 
 // check returns an error for options that contradict each other, or that a function cannot have.
-func (cfg *spawnConfig) check(function bool) error {
-	passive := cfg.passivate > 0 && cfg.virtual == nil
+func (c *spawnConfig) check(function bool) error {
+	passive := c.passivate > 0 && c.virtual == nil
 	switch {
-	case cfg.reentrant && cfg.runsOn != onPool:
+	case c.reentrant && c.runsOn != onPool:
 		return errors.New("a Pinned or Inline actor cannot be Reentrant: its handlers wait where they are")
-	case cfg.gate != nil && (cfg.reentrant || cfg.runsOn == onSender):
+	case c.gate != nil && (c.reentrant || c.runsOn == onSender):
 		return errors.New("a Gated actor cannot be Reentrant or Inline: what its handlers send is kept in order")
 	case passive && function:
 		return errors.New("an actor that is a function cannot be passivated: it has no state")
-	case passive && cfg.gate != nil:
+	case passive && c.gate != nil:
 		return errors.New("a Gated actor cannot be passivated: what it has sent may not have left")
-	case cfg.significant && cfg.lifetime == Permanent:
+	case c.significant && c.lifetime == Permanent:
 		return errors.New("a Permanent actor cannot be Significant: it does not end by itself")
 	}
 	return nil

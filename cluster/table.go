@@ -453,8 +453,8 @@ func (t *table[M]) advance(ctx *actor.Context[any], i int) {
 				}
 			}
 		case lotThere:
-			t.unpark(mail)
-			if n, err := t.sendOn(ctx, i, mail); err != nil {
+			n, err := t.sendOn(ctx, i, mail)
+			if t.unpark(mail[:n]); err != nil { // what is put back keeps its places
 				cut := errors.Is(err, actor.ErrUnreachable)
 				if l.putBack(mail[n:], cut); !cut {
 					t.again(ctx, i)

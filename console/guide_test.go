@@ -18,6 +18,8 @@ func TestTheGuidesGoIsCompiled(t *testing.T) {
 }
 
 // guideConsole has the Go of the guide as it is.
+//
+//nolint:errcheck // which leaves the end of the console to the reader
 func guideConsole(ctx context.Context, sys *actor.System, level *slog.LevelVar, count func() int) (*console.Console, error) {
 	c := console.New(sys, console.Config{Level: level})
 	c.Add(console.Command{

@@ -305,14 +305,14 @@ func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (
 // broke off.
 const closeGrace = 2 * time.Second
 
-// fullGrace is how long Close waits for room on a full disk.
+// fullGrace is how long Close waits for room on a full disk, after a try that begins when Close has.
 const fullGrace = 5 * time.Second
 
 // Close refuses new readings, lets the entities finish what they have, commits and acknowledges it,
-// and closes the store. If ctx ends first, or if the store has been full for five seconds, what is
-// not committed is refused with ErrClosed, and the error says so; it wraps the cause of ctx or
-// ErrFull. A store that does not return within two seconds of that is closed once it does, after
-// Close has returned. Later calls return what the first one did.
+// and closes the store. If ctx ends first, or if the store has been full for five seconds and
+// Config.RetryMax, so that it was tried again, what is not committed is refused with ErrClosed, and the
+// error says so; it wraps the cause of ctx or ErrFull. A store that does not return within two seconds
+// of that is closed once it does, after Close has returned. Later calls return what the first one did.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Do(func() { r.closeErr = r.close(ctx) })
 	return r.closeErr
@@ -358,7 +358,7 @@ var errStuck = errors.New("the store does not return")
 // stays full. Nobody waits for what is lost then: who did was told that the outcome is not known.
 func (r *Runtime) drain(ctx context.Context, idle <-chan struct{}) error {
 	const looks = 10
-	ticker := time.NewTicker(fullGrace / looks)
+	ticker := time.NewTicker((fullGrace + r.cfg.RetryMax) / looks)
 	defer ticker.Stop()
 	for full := 0; full < looks; {
 		select {

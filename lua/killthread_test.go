@@ -98,6 +98,28 @@ func TestHandlersThatMayBeKilledWaitAsOthersDo(t *testing.T) {
 	})
 }
 
+// A handler that has slept has all of its steps again, also one that may be killed.
+func TestHandlersThatMayBeKilledHaveTheirStepsAgain(t *testing.T) {
+	files := scripts{"loop.lua": `
+		local rounds = 0
+		greenroom.fork(function()
+			while rounds < 100 do for _ = 1, 200 do end greenroom.sleep(1) rounds = rounds + 1 end
+		end)
+		greenroom.dispatch(function() greenroom.ret(rounds) end)`}
+	play(t, files, func(s stage) {
+		rt, err := lua.Open(s.System(), lua.Config{Path: folder(files), Steps: 5000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rt.Spawn(s.System(), "loop", "loop.lua"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.eval(`greenroom.sleep(200) return greenroom.call("/loop")`); fmt.Sprint(got) != "100" {
+			t.Errorf("%v rounds of 100", got)
+		}
+	})
+}
+
 func TestKillthreadOfWhatDoesNotWait(t *testing.T) {
 	const badArgument = "eval.lua:2: bad argument #1 to (anonymous) (what fork, timeout or coroutine.running has returned expected)"
 	for chunk, want := range map[string]any{

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"unsafe"
 
@@ -134,9 +135,7 @@ func (f *frameLayout) nests() bool {
 // fit gives a table that shares no keys maps for those that it has. There may be room for many more in the maps that it was made with.
 func (t *tableLayout) fit() {
 	fields := make(map[string]glua.LValue, len(t.strdict))
-	for k, v := range t.strdict {
-		fields[k] = v
-	}
+	maps.Copy(fields, t.strdict)
 	places := make(map[glua.LValue]int, len(t.keys))
 	for i, k := range t.keys {
 		places[k] = i

@@ -40,7 +40,7 @@ func CheckAddress(flag, address string, open bool) error {
 	if err != nil {
 		return fmt.Errorf("%s must be host:port, as in %s 127.0.0.1:8080: %w", flag, flag, err)
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
 		return fmt.Errorf("%s must be host:port with a port from 0 to 65535, not port %.100q", flag, port)
 	}
 	if !isLoopback(host) && !open {

@@ -111,7 +111,7 @@ func (p *player) Receive(ctx *actor.Context[card], c card) error {
 	defer p.leave()
 	p.checkHeader(ctx, c)
 	if c.note != nil {
-		if c.owner != p && !(c.sibling && c.owner.life == p.life) {
+		if c.owner != p && (!c.sibling || c.owner.life != p.life) {
 			p.report("%s got what an earlier incarnation had ordered", ctx.Self())
 		}
 		c.note()

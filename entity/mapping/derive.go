@@ -84,6 +84,11 @@ func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval
 		}
 		streams = append(streams, &stream{source: i, src: src, next: from, to: to, size: min(some.most, derivePage)})
 	}
+	for _, s := range streams { // each portion reads these pages: they are none of its steps
+		if _, err := s.peek(ctx, r); err != nil {
+			return from, err
+		}
+	}
 	some.start()
 	for {
 		ts := to

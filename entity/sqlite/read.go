@@ -266,7 +266,7 @@ type filler struct {
 // each runs a query about a JSON array and calls row for each row, with its columns in
 // f.row.
 func (f *filler) each(stmt *sql.Stmt, array string, columns int, row func() error) error {
-	rows, err := stmt.QueryContext(f.ctx, array)
+	rows, err := stmt.QueryContext(f.ctx, array) //nolint:sqlclosecheck // scan does
 	if err != nil {
 		return err
 	}
@@ -690,7 +690,7 @@ func (c *counted) Points(from, to int64) (n int, err error) {
 // Changes returns changes from the log. See [entity.Store].
 func (s *Store) Changes(ctx context.Context, after uint64, limit int) ([]entity.LoggedChange, error) {
 	return changelog.Page(s.Info(), after, limit, func(row func(data []byte, first uint64, n, committed int64) error) error {
-		rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1)
+		rows, err := s.queries.changes.QueryContext(ctx, int64(after)+1) //nolint:sqlclosecheck // scan does
 		if err != nil {
 			return err
 		}

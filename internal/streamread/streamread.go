@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -20,8 +21,12 @@ type Options struct {
 	Idle        time.Duration // how long the server keeps what it needs for the reader after it has heard nothing of it
 }
 
-// ErrGap says that a message is missing: it was lost on the way.
-var ErrGap = errors.New("a message is missing")
+// ErrGap says that a message is missing: it was lost on the way. ErrReconnected says that the connection is made anew:
+// what the server has written to the former one counts as delivered, and does not come again.
+var (
+	ErrGap         = errors.New("a message is missing")
+	ErrReconnected = errors.New("the connection to the server is made anew")
+)
 
 // Each calls see with each message of a stream, from the first one on and also with those that are still to come, until
 // see returns false: then it returns nil. It fails when ctx ends, and with the first thing that goes wrong; whoever
@@ -32,6 +37,33 @@ var ErrGap = errors.New("a message is missing")
 // And it is deleted, which an ordered consumer that is stopped is not: a stream takes no more than 1000 at a time, and
 // has each of those for five minutes.
 func Each(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, o Options, see func(sequence uint64, m jetstream.Msg) bool) error {
+	ctx, cancel := untilReconnected(ctx, js.Conn())
+	defer cancel()
+	err := each(ctx, js, stream, o, see)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// untilReconnected returns a context that ends with [ErrReconnected] when the connection is made anew.
+func untilReconnected(ctx context.Context, nc *nats.Conn) (until context.Context, cancel func()) {
+	until, end := context.WithCancelCause(ctx)
+	broken := nc.StatusChanged(nats.RECONNECTING)
+	go func() {
+		select {
+		case <-broken: // or it is closed
+			end(ErrReconnected)
+		case <-until.Done():
+		}
+	}()
+	return until, func() {
+		end(nil)
+		nc.RemoveStatusListener(broken)
+	}
+}
+
+func each(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, o Options, see func(sequence uint64, m jetstream.Msg) bool) error {
 	name := rand.Text()
 	defer forget(js, stream.CachedInfo().Config.Name, name)
 	soon, cancel := context.WithTimeout(ctx, o.Begin)

@@ -203,7 +203,7 @@ func (j *Journal) readAll(ctx context.Context) error {
 		return j.lost("it is not there any more")
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("ask what the stream has: %w", err)
 	}
 	if subjects := info.Config.Subjects; len(subjects) != 1 || subjects[0] != j.subject {
 		return j.lost("its subject is %q, and was %q", subjects, j.subject)
@@ -356,7 +356,7 @@ func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool
 		if refused != nil {
 			return refused
 		}
-		if err != nil && (first == began || ctx.Err() != nil) {
+		if err != nil && (first == began && !errors.Is(err, streamread.ErrReconnected) || ctx.Err() != nil) {
 			return err
 		}
 	}
