@@ -101,9 +101,6 @@ func (d *debugger) stop(l *glua.LState, at codeLine) error {
 	d.stopped = append(d.stopped, h)
 	err := d.s.pauseFor(l, &h.pause, wait{"debugger", at.String()}, stopTime)
 	d.stopped = slices.DeleteFunc(d.stopped, func(other *stopped) bool { return other == h })
-	if errors.Is(err, context.DeadlineExceeded) && d.s.ctx.Err() == nil {
-		return nil
-	}
 	return err
 }
 

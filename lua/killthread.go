@@ -1,11 +1,8 @@
 package lua
 
 import (
-	"context"
-	"errors"
 	"time"
 
-	"github.com/greenroom-go/greenroom/actor"
 	glua "github.com/yuin/gopher-lua"
 )
 
@@ -107,15 +104,5 @@ func (s *service) sleepAside(l *glua.LState, d time.Duration) error {
 	if d <= 0 {
 		p.woken, d = true, forever
 	}
-	t := s.task
-	t.pause = p
-	err := s.wait(l, wait{"sleep", ""}, func() error {
-		_, err := actor.Ask(s.ctx, s.ctx.Self(), p, actor.Within(d))
-		if errors.Is(err, context.DeadlineExceeded) && s.ctx.Err() == nil {
-			return nil // and no failure to wait, after which steps do not come back
-		}
-		return err
-	})
-	t.pause = nil
-	return err
+	return s.pauseFor(l, p, wait{"sleep", ""}, d)
 }

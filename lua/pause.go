@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -39,7 +40,7 @@ func (p *pause) wake() {
 	}
 }
 
-// pauseFor waits until p is woken, or the time is up: then the error is one of deadlines.
+// pauseFor waits until p is woken, or the time is up: neither is an error.
 func (s *service) pauseFor(l *glua.LState, p *pause, what wait, limit time.Duration) error {
 	return s.pauseAfter(l, p, what, limit, func() {})
 }
@@ -51,6 +52,9 @@ func (s *service) pauseAfter(l *glua.LState, p *pause, what wait, limit time.Dur
 	err := s.wait(l, what, func() error {
 		first()
 		_, err := actor.Ask(s.ctx, s.ctx.Self(), p, actor.Within(limit))
+		if errors.Is(err, context.DeadlineExceeded) && s.ctx.Err() == nil {
+			return nil // and no failure to wait, after which steps do not come back
+		}
 		return err
 	})
 	t.pause = nil
