@@ -92,12 +92,10 @@ found in the database of their store.`,
 	}
 	for _, sub := range []*cobra.Command{status, drain, upgrade, forget} {
 		sub.Args = usageArgs(cobra.NoArgs)
-		if sub == forget {
-			sub.Args = usageArgs(cobra.ExactArgs(1))
-		}
 		sub.Flags().StringVar(&o.store, "store", "", "the --store of the nodes: postgres://user@host/database (default "+variable("store")+" of the environment)")
 		cmd.AddCommand(sub)
 	}
+	forget.Args = usageArgs(cobra.ExactArgs(1))
 	return cmd
 }
 
