@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -24,23 +23,11 @@ func (s *Store) withRoom(f func() error) error {
 	return err
 }
 
-// openInReserve opens the database. If the disk has no room for that, it does so again in the room
-// of the reserve, and keeps what is left of it for the next time.
+// openInReserve opens the database, in the room of the reserve if the disk has no other.
 func (s *Store) openInReserve(ctx context.Context) error {
-	err := s.openDatabase(ctx)
+	err := s.reserve.Open(s.path, func() error { return s.openDatabase(ctx) }, s.closeDatabase)
 	if sqlitedb.IsFull(err) {
-		_ = s.closeDatabase() // it fails where opening has failed
-		released, removal := s.reserve.Release()
-		if !released {
-			return fmt.Errorf("%w: opening needs %d KiB on the disk of %s: %w", entity.ErrFull, sqlitedb.ReserveBytes>>10, s.path, errors.Join(err, removal))
-		}
-		if err = s.openDatabase(ctx); sqlitedb.IsFull(err) {
-			err = fmt.Errorf("%w: %w", entity.ErrFull, err)
-		}
-		s.reserve.Refill()
-	}
-	if err == nil {
-		s.reserve.Fill(sqlitedb.SpareRoom)
+		err = fmt.Errorf("%w: %w", entity.ErrFull, err)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,8 +27,28 @@ type Reserve struct {
 // NewReserve returns the reserve in a file, which Fill creates.
 func NewReserve(path string) *Reserve { return &Reserve{path: path} }
 
-// Release removes the file, and reports whether that gave room back.
-func (r *Reserve) Release() (bool, error) {
+// Open calls open, which opens the database at path. If the disk has no room for that, it calls undo, which closes what
+// open has opened, and does so again in the room of the reserve; it keeps what is left of that for the next time. An
+// error that is there because the disk is full is one for which IsFull is true.
+func (r *Reserve) Open(path string, open, undo func() error) error {
+	err := open()
+	if IsFull(err) {
+		_ = undo() // it fails where opening has failed
+		released, removal := r.release()
+		if !released {
+			return fmt.Errorf("opening needs %d KiB on the disk of %s: %w", ReserveBytes>>10, path, errors.Join(err, removal))
+		}
+		err = open()
+		r.Refill()
+	}
+	if err == nil {
+		r.Fill(SpareRoom)
+	}
+	return err
+}
+
+// release removes the file, and reports whether that gave room back.
+func (r *Reserve) release() (bool, error) {
 	info, err := os.Stat(r.path)
 	if err == nil {
 		err = os.Remove(r.path)

@@ -101,7 +101,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 		return nil, err
 	}
 	j.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
-	if err := j.openInReserve(ctx, path); err != nil {
+	if err := j.reserve.Open(path, func() error { return j.openDatabase(ctx, path) }, j.closeDatabase); err != nil {
 		return nil, err
 	}
 	j.stop = make(chan struct{})
