@@ -3,9 +3,10 @@ package filter
 import (
 	"math/rand/v2"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/heaptest"
 )
 
 func TestTextOperators(t *testing.T) {
@@ -154,9 +155,9 @@ func TestAPatternTakesMemoryInProportionToItsText(t *testing.T) {
 		for _, op := range []string{"like", "ilike"} {
 			took := 0
 			for range 3 { // what earlier tests have left may be freed meanwhile
-				before := heap()
+				before := heaptest.Live()
 				p := newPattern(textOps[op], text)
-				took = heap() - before
+				took = heaptest.Live() - before
 				estimated := p.size()
 				if took <= most*len(text) && estimated >= took/2 && estimated <= 2*took {
 					took = 0
@@ -169,13 +170,4 @@ func TestAPatternTakesMemoryInProportionToItsText(t *testing.T) {
 			}
 		}
 	}
-}
-
-// heap returns the bytes of what is alive.
-func heap() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // less than the machine has
 }

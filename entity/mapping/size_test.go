@@ -8,25 +8,8 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/heaptest"
 )
-
-// times returns a text n times, in which # is a number.
-func times(n int, text, between string) string {
-	parts := make([]string, n)
-	for i := range parts {
-		parts[i] = strings.ReplaceAll(text, "#", fmt.Sprint(i))
-	}
-	return strings.Join(parts, between)
-}
-
-// heap returns the bytes of what is alive.
-func heap() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // less than the machine has
-}
 
 // Not parallel: it measures the heap.
 func TestAMappingTakesWhatIsEstimated(t *testing.T) {
@@ -38,17 +21,17 @@ func TestAMappingTakesWhatIsEstimated(t *testing.T) {
 	}{
 		{"one value", 50, "select sensorN.t * 1.8 + 32 as f"},
 		{"much space", 10, strings.Repeat(" ", 60_000) + "select sensorN.t as f"},
-		{"many fields", 1, "select " + times(64, "aN.k# as v#", ", ")},
-		{"many entities", 1, "select " + times(3, times(40, "a#N.k", " + ")+" as v#", ", ")},
-		{"many sources of one entity", 1, "select " + times(3, times(60, "a.k#N", " + ")+" as v#", ", ")},
-		{"long keys", 1, "select " + times(30, "`"+long+"`.`"+long+"N`.a.b.c", " + ") + " as f"},
-		{"attributes", 1, "select " + times(30, "a.x + b#.attributes.floor.a.b as v#", ", ")},
-		{"windows", 1, "select " + times(60, "avg(a#.x) over last 10 as v#", ", ")},
-		{"sums of numbers", 1, "select " + times(2, times(240, "a + 1", " * ")+" as v#", ", ")},
-		{"patterns in expressions", 1, "select " + times(2, "a like '"+strings.Repeat("%_a", 300)+"' as v#", ", ")},
-		{"a list", 1, "select sum(g.x) as f from (" + times(300, "idN#", ", ") + ") as g"},
-		{"a list that is used often", 1, "select " + times(16, "sum(g.a#) + max(g.b) as f#", ", ") + " from (" + times(200, "idN#", ", ") + ") as g"},
-		{"groups", 1, "select " + times(60, "sum(g#.x) as f#", ", ") + " from " + times(60, "like 'aN_%#_' as g#", ", ")},
+		{"many fields", 1, "select " + heaptest.Times(64, "aN.k# as v#", ", ")},
+		{"many entities", 1, "select " + heaptest.Times(3, heaptest.Times(40, "a#N.k", " + ")+" as v#", ", ")},
+		{"many sources of one entity", 1, "select " + heaptest.Times(3, heaptest.Times(60, "a.k#N", " + ")+" as v#", ", ")},
+		{"long keys", 1, "select " + heaptest.Times(30, "`"+long+"`.`"+long+"N`.a.b.c", " + ") + " as f"},
+		{"attributes", 1, "select " + heaptest.Times(30, "a.x + b#.attributes.floor.a.b as v#", ", ")},
+		{"windows", 1, "select " + heaptest.Times(60, "avg(a#.x) over last 10 as v#", ", ")},
+		{"sums of numbers", 1, "select " + heaptest.Times(2, heaptest.Times(240, "a + 1", " * ")+" as v#", ", ")},
+		{"patterns in expressions", 1, "select " + heaptest.Times(2, "a like '"+strings.Repeat("%_a", 300)+"' as v#", ", ")},
+		{"a list", 1, "select sum(g.x) as f from (" + heaptest.Times(300, "idN#", ", ") + ") as g"},
+		{"a list that is used often", 1, "select " + heaptest.Times(16, "sum(g.a#) + max(g.b) as f#", ", ") + " from (" + heaptest.Times(200, "idN#", ", ") + ") as g"},
+		{"groups", 1, "select " + heaptest.Times(60, "sum(g#.x) as f#", ", ") + " from " + heaptest.Times(60, "like 'aN_%#_' as g#", ", ")},
 	} {
 		within := false
 		for range 3 { // what earlier tests have left may be freed meanwhile
@@ -69,7 +52,7 @@ func TestAMappingTakesWhatIsEstimated(t *testing.T) {
 func measure(t *testing.T, text string, copies int) (took, estimated int) {
 	t.Helper()
 	var list []Mapping
-	before := heap()
+	before := heaptest.Live()
 	for i := range copies {
 		n := fmt.Sprint(i)
 		statement := mustParse(t, "insert into e"+n+" "+strings.ReplaceAll(text, "N", n))
@@ -83,7 +66,7 @@ func measure(t *testing.T, text string, copies int) (took, estimated int) {
 	if _, err := e.Install(t.Context(), newModel(t), 1, list...); err != nil {
 		t.Fatal(err)
 	}
-	took = heap() - before
+	took = heaptest.Live() - before
 	for _, m := range list {
 		estimated += m.Statement.bytes()
 	}
@@ -94,7 +77,7 @@ func measure(t *testing.T, text string, copies int) (took, estimated int) {
 
 func TestMappingsAreBoundedByTheirMemory(t *testing.T) {
 	statement := func(into string) string {
-		return "insert into " + into + " select " + times(40, "a.x#", " + ") + " as y"
+		return "insert into " + into + " select " + heaptest.Times(40, "a.x#", " + ") + " as y"
 	}
 	dir, size := t.TempDir(), mustParse(t, statement("a")).bytes()
 	options := houseOptions{mappings: Config{most: 2*size + size/2}}
@@ -118,8 +101,8 @@ func TestMappingsAreBoundedByTheirMemory(t *testing.T) {
 	if _, err := h.rt.PutDoc(t.Context(), docKind, "e", []byte(body), ""); err != nil {
 		t.Fatal(err)
 	}
-	ids := "(" + times(1000, "a#", ",") + ")"
-	long := "insert into e select " + times(12, "sum(g#.x) as v#", ",") + " from " + times(12, ids+" as g#", ",")
+	ids := "(" + heaptest.Times(1000, "a#", ",") + ")"
+	long := "insert into e select " + heaptest.Times(12, "sum(g#.x) as v#", ",") + " from " + heaptest.Times(12, ids+" as g#", ",")
 	_, err = h.Put(t.Context(), "long", mustParse(t, long), "") // could not be read at the next start
 	if !errors.Is(err, entity.ErrInvalid) || !strings.Contains(err.Error(), "canonical form has") {
 		t.Errorf("put a statement whose canonical form is too long: %v", err)

@@ -10,36 +10,28 @@ import (
 	"testing"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/internal/heaptest"
 )
-
-// times returns a text n times, in which # is a number.
-func times(n int, more, between string) string {
-	parts := make([]string, n)
-	for i := range parts {
-		parts[i] = strings.ReplaceAll(more, "#", fmt.Sprint(i))
-	}
-	return strings.Join(parts, between)
-}
 
 // large returns templates whose compiled form is large, each of another kind.
 func large() map[string]*Template {
 	list := map[string]*Template{}
 	for what, expression := range map[string]string{
-		"sums of one name":   times(450, "v", "+"),
-		"sums of names":      times(400, "v#", "+"),
-		"sums with numbers":  times(250, "v+1", "*"),
-		"paths":              times(200, "a.b.c.d#", "+"),
-		"calls":              times(100, "max(a,b,c,d)", "+"),
-		"choices":            times(50, "(a>1 and b<2 or c=#?a:b)", "+"),
-		"tests":              times(90, "(a between 1 and 2 or a in (1,2.5,3))", " and "),
-		"strings in a list":  "a in (" + times(400, "'s#'", ",") + ")",
-		"numbers in a list":  "a in (" + times(400, "#", ",") + ")",
-		"short patterns":     times(120, "a like '%#'", " or "),
-		"many pieces":        "a like '" + times(300, "%x_y#", "") + "'",
-		"pieces of one rune": "a like '" + times(900, "%_a", "") + "'",
+		"sums of one name":   heaptest.Times(450, "v", "+"),
+		"sums of names":      heaptest.Times(400, "v#", "+"),
+		"sums with numbers":  heaptest.Times(250, "v+1", "*"),
+		"paths":              heaptest.Times(200, "a.b.c.d#", "+"),
+		"calls":              heaptest.Times(100, "max(a,b,c,d)", "+"),
+		"choices":            heaptest.Times(50, "(a>1 and b<2 or c=#?a:b)", "+"),
+		"tests":              heaptest.Times(90, "(a between 1 and 2 or a in (1,2.5,3))", " and "),
+		"strings in a list":  "a in (" + heaptest.Times(400, "'s#'", ",") + ")",
+		"numbers in a list":  "a in (" + heaptest.Times(400, "#", ",") + ")",
+		"short patterns":     heaptest.Times(120, "a like '%#'", " or "),
+		"many pieces":        "a like '" + heaptest.Times(300, "%x_y#", "") + "'",
+		"pieces of one rune": "a like '" + heaptest.Times(900, "%_a", "") + "'",
 		"a long pattern":     "a ilike '" + strings.Repeat("abc_defgh", 300) + "%'",
 		"spelled out":        "a icontains '" + strings.Repeat("abcdefgh ", 300) + "'",
-		"ages and fallbacks": times(200, "(a ?? b)", "+"),
+		"ages and fallbacks": heaptest.Times(200, "(a ?? b)", "+"),
 	} {
 		list[what] = &Template{Topic: "t/{id}", Values: map[string]string{"a": expression, "b": expression}}
 	}
@@ -51,7 +43,7 @@ func large() map[string]*Template {
 	commands := &Template{Topic: "t/{id}", Members: "*"}
 	for i := range MaxCommands {
 		commands.Commands = append(commands.Commands, Command{
-			Name: fmt.Sprintf("c%d", i), Topic: fmt.Sprintf("t/{id}/%d/b/c/d/e", i), Payload: []byte(`[` + times(300, `{"":[]}`, ",") + `]`),
+			Name: fmt.Sprintf("c%d", i), Topic: fmt.Sprintf("t/{id}/%d/b/c/d/e", i), Payload: []byte(`[` + heaptest.Times(300, `{"":[]}`, ",") + `]`),
 			Answer: &Answer{Topic: fmt.Sprintf("t/{id}/%d/b/c/d/answer", i), Number: "a.number", Result: "result", Error: "error.text"},
 		})
 	}
@@ -59,21 +51,12 @@ func large() map[string]*Template {
 	return list
 }
 
-// heap returns the bytes of what is alive.
-func heap() int {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc) //nolint:gosec // less than the machine has
-}
-
 // Not parallel: it measures the heap.
 func TestACompiledTemplateTakesWhatIsEstimated(t *testing.T) {
 	const copies = 2
 	for what, template := range large() {
 		var list []*compiled
-		before := heap()
+		before := heaptest.Live()
 		for i := range copies {
 			own := *template
 			own.Topic = fmt.Sprintf("t%d/{id}", i)
@@ -91,7 +74,7 @@ func TestACompiledTemplateTakesWhatIsEstimated(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		took := heap() - before
+		took := heaptest.Live() - before
 		estimated := set.size
 		t.Logf("%-20s %8d bytes, estimated %8d, ratio %.2f", what, took, estimated, float64(estimated)/float64(took))
 		if estimated < took/2 || estimated > took*2 {
@@ -106,7 +89,7 @@ func TestCompiledTemplatesAreBounded(t *testing.T) {
 	large := func(topic string, values int) *Template {
 		own := &Template{Topic: topic + "/{id}", Values: map[string]string{}}
 		for i := range values {
-			own.Values[fmt.Sprint("v", i)] = times(450, "v", "+")
+			own.Values[fmt.Sprint("v", i)] = heaptest.Times(450, "v", "+")
 		}
 		return own
 	}
