@@ -118,7 +118,7 @@ func (a *call[R]) begin(o origin, i inquiry) (own *core, asked pendingAsk, err e
 type interrupter interface {
 	interrupt()
 	over() bool
-	passedTo() *heir      // nil when it is still the same who has to end it
+	passedTo() *answerer  // nil when it is still the same who has to end it
 	request() interrupter // the ask that has to be answered; nil when the target itself has to end
 }
 
@@ -133,15 +133,15 @@ type inquiry struct {
 // target returns whom the handler waits for, nil when that is not known.
 func (i *inquiry) target() *core {
 	if i.call != nil {
-		if heir := i.call.passedTo(); heir != nil {
-			return heir.c
+		if answerer := i.call.passedTo(); answerer != nil {
+			return answerer.c
 		}
 	}
 	return i.first
 }
 
-// heir is who has to answer a request that was promised or forwarded, nil when that is not known.
-type heir struct{ c *core }
+// answerer is who has to answer a request that was promised or forwarded, nil when that is not known.
+type answerer struct{ c *core }
 
 // isFor reports whether the handler handles the request of that ask.
 func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
@@ -538,16 +538,16 @@ type pendingAsk interface {
 // it: through pause or through notify. It is not used again for another ask, since a
 // handler may still hold it when the asker has gone on.
 type call[R any] struct {
-	settled atomic.Bool
-	others  atomic.Int32 // rejections that do not count yet
-	answer  R
-	err     error
-	sys     *System
-	ctx     context.Context
-	heir    atomic.Pointer[heir]
-	alarm   timerNode // when is the deadline, also where the context sees to it
-	notify  func()    // called when settled, if not nil; otherwise somebody waits in pause
-	pause   pause
+	settled  atomic.Bool
+	others   atomic.Int32 // rejections that do not count yet
+	answer   R
+	err      error
+	sys      *System
+	ctx      context.Context
+	answerer atomic.Pointer[answerer]
+	alarm    timerNode // when is the deadline, also where the context sees to it
+	notify   func()    // called when settled, if not nil; otherwise somebody waits in pause
+	pause    pause
 }
 
 // newCall makes a call whose asker's context stays what it is: in place of a handler's
@@ -616,9 +616,9 @@ func (a *call[R]) sentBy(from *core) { a.pause.from = from }
 
 func (a *call[R]) sender() *core { return a.pause.from }
 
-func (a *call[R]) passTo(c *core) { a.heir.Store(&heir{c}) }
+func (a *call[R]) passTo(c *core) { a.answerer.Store(&answerer{c}) }
 
-func (a *call[R]) passedTo() *heir { return a.heir.Load() }
+func (a *call[R]) passedTo() *answerer { return a.answerer.Load() }
 
 func (a *call[R]) request() interrupter { return a }
 

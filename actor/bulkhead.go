@@ -87,7 +87,7 @@ func (s *System) startSchedulers(bulkheads []bulkhead) {
 	}
 	if len(s.scheds) > 1 {
 		for _, sched := range s.scheds {
-			sched.rivals = s.scheds
+			sched.peers = s.scheds
 		}
 	}
 }
@@ -119,11 +119,11 @@ const shareMost = 8 * time.Millisecond
 // to do. What others take for themselves, outside of the process too, lengthens all shares: their
 // limits are in the proportion of the weights as well.
 func (s *scheduler) share(without time.Duration) time.Duration {
-	if len(s.rivals) == 0 {
+	if len(s.peers) == 0 {
 		return max(yieldAfter, without)
 	}
 	all, heaviest := time.Duration(0), s.weight
-	for _, r := range s.rivals {
+	for _, r := range s.peers {
 		all += time.Duration(r.active.Load()) * r.weight
 		heaviest = max(heaviest, r.weight)
 	}

@@ -58,7 +58,7 @@ type impl interface {
 	dismiss()
 	terminate()
 	endIncarnation()
-	vanish()
+	dropState()
 	yieldPlace()
 	takeRest() (giveAway func(Reason))
 	passivate()
@@ -87,7 +87,7 @@ type extension struct {
 	firstChild, lastChild *core // children in order of start, guarded by mu
 	children              int   // guarded by mu
 	significant           int   // children that are, guarded by mu
-	bereft                bool  // a child has ended that the suspended actor does not outlive, guarded by mu
+	lostChild             bool  // a child has ended that the suspended actor does not outlive, guarded by mu
 
 	watchers watchers // who watches this actor, guarded by mu
 
@@ -310,8 +310,8 @@ func (c *core) adopt(child *core) bool {
 	return true
 }
 
-// disown removes child from c's children and says whether c waits for that.
-func (c *core) disown(child *core) (awaited bool) {
+// removeChild removes child from c's children and reports whether c waits for that.
+func (c *core) removeChild(child *core) (awaited bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ext := c.ext
@@ -331,7 +331,7 @@ func (c *core) disown(child *core) (awaited bool) {
 	if child.isSignificant() {
 		ext.significant--
 	}
-	return c.minds(child) || c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
+	return c.needs(child) || c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
 }
 
 // slot returns where the directory has c.

@@ -91,7 +91,7 @@ func (co *coroutine) run(c *core) {
 
 // ran goes on after a turn.
 func (w *worker) ran(c *core, again bool) {
-	w.playing = false
+	w.inTurn = false
 	if again {
 		w.s.again(c, w)
 	}

@@ -244,10 +244,10 @@ func (d *Driven) Close() { d.sys.sched.closeStacks() }
 // by Until, in a step of this system.
 func (d *Driven) SetAside(step Step, later func(Step)) {
 	w := d.sys.solo()
-	co, c, playing := w.co.Load(), w.current.Swap(nil), w.playing
-	w.playing, w.leaving = false, leaving{kind: leaveAside}
+	co, c, inTurn := w.co.Load(), w.current.Swap(nil), w.inTurn
+	w.inTurn, w.leaving = false, leaving{kind: leaveAside}
 	later(Step{who: step.who, co: co})
 	co.yield(struct{}{})
 	w.current.Store(c)
-	w.playing = playing
+	w.inTurn = inTurn
 }

@@ -43,9 +43,9 @@ type FarRequest struct {
 	deadline time.Time
 	from     *core // set before it is delivered
 
-	settled atomic.Bool
-	others  atomic.Int32 // rejections that do not count yet
-	heir    atomic.Pointer[heir]
+	settled  atomic.Bool
+	others   atomic.Int32 // rejections that do not count yet
+	answerer atomic.Pointer[answerer]
 
 	mu     sync.Mutex
 	ctx    context.Context         //nolint:containedctx // the asker's, as the handler is given it; made on first need and not changed, guarded by mu
@@ -99,12 +99,12 @@ func (r *FarRequest) settle(decode func(into any) error) bool {
 // notDecoded says that an answer is not what the asker wants.
 func notDecoded(err error) error { return fmt.Errorf("%w: the answer: %w", ErrNotAccepted, err) }
 
-func (r *FarRequest) share(n int)       { r.others.Add(int32(n - 1)) }
-func (r *FarRequest) passTo(c *core)    { r.heir.Store(&heir{c}) }
-func (r *FarRequest) passedTo() *heir   { return r.heir.Load() }
-func (r *FarRequest) sentBy(from *core) { r.from = from }
-func (r *FarRequest) sender() *core     { return r.from }
-func (r *FarRequest) over() bool        { return r.settled.Load() }
+func (r *FarRequest) share(n int)         { r.others.Add(int32(n - 1)) }
+func (r *FarRequest) passTo(c *core)      { r.answerer.Store(&answerer{c}) }
+func (r *FarRequest) passedTo() *answerer { return r.answerer.Load() }
+func (r *FarRequest) sentBy(from *core)   { r.from = from }
+func (r *FarRequest) sender() *core       { return r.from }
+func (r *FarRequest) over() bool          { return r.settled.Load() }
 
 // interrupt does nothing: its asker is no handler of this system.
 func (r *FarRequest) interrupt() {}

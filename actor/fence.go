@@ -101,7 +101,7 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 	under, endContext := s.under(), s.mergedOf
 	s.handled += uint64(s.done() - s.clear)
 	c.account(s, nil)
-	c.fenceWith(s.heir())
+	c.fenceWith(s.successor())
 	return func() { c.settleAbandoned(under, endContext) }, true
 }
 
@@ -126,10 +126,10 @@ func (s *mailbox[M]) under() envelope[M] {
 	return envelope[M]{}
 }
 
-// heir returns a mailbox with what lies in s and has not been handled. What the handler may
+// successor returns a mailbox with what lies in s and has not been handled. What the handler may
 // look at, s itself and the message that it handles, stays as it is. REQUIRES: the actor's lock
 // held; nobody uses s any more but the handler.
-func (s *mailbox[M]) heir() *mailbox[M] {
+func (s *mailbox[M]) successor() *mailbox[M] {
 	return &mailbox[M]{
 		in: s.in, over: s.over, inSince: s.inSince, batch: s.batch[s.done():], since: s.since, behind: s.behind,
 		spare: s.spare, special: s.special, inc: s.inc, alarm: s.alarm, limit: s.limit,

@@ -148,7 +148,7 @@ func (w futureWait) over() bool { return w.call.over() || w.ask.over() }
 func (w futureWait) request() interrupter { return w.ask }
 
 // passedTo implements interrupter.
-func (w futureWait) passedTo() *heir { return w.ask.passedTo() }
+func (w futureWait) passedTo() *answerer { return w.ask.passedTo() }
 
 // add lets w know of the outcome. It returns nil if that is known already.
 func (f *Future[R]) add(w *call[struct{}]) *list.Element {

@@ -62,7 +62,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		c.core.sched().ready(&c.core, nil)
 		return
 	}
-	c.core.lend(w, depth)
+	c.core.beginInline(w, depth)
 	below.occupy(nil, &c.core)
 	through := false
 	defer func() {
@@ -70,7 +70,7 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 		if !through && c.endTurn(nil) { // a handler has ended this goroutine with runtime.Goexit
 			c.core.sched().ready(&c.core, nil)
 		}
-		c.core.lent(w)
+		c.core.endInline(w)
 	}()
 	again := c.core.play()
 	for began := time.Now(); again && time.Since(began) < turnTime; {
@@ -81,16 +81,16 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	}
 }
 
-// lend notes that an Inline actor is about to have its turn on the caller's goroutine, which is that of host or of
+// beginInline notes that an Inline actor is about to have its turn on the caller's goroutine, which is that of host or of
 // none, as so many on that stack.
-func (c *core) lend(host *worker, depth int32) {
+func (c *core) beginInline(host *worker, depth int32) {
 	c.ext.nesting.Store(depth)
 	c.ext.host.Store(host)
 	c.ext.goroutine.Store(currentG())
 }
 
-// lent ends what lend began, unless the actor has the next turn already, by another sender.
-func (c *core) lent(host *worker) {
+// endInline ends what beginInline began, unless the actor has the next turn already, by another sender.
+func (c *core) endInline(host *worker) {
 	if c.ext.goroutine.CompareAndSwap(currentG(), 0) {
 		c.ext.host.CompareAndSwap(host, nil)
 	}

@@ -124,7 +124,7 @@ func (c *core) childrenAfter(those []*core, n int) (part []*core, more, ok bool)
 	if len(those) > 0 {
 		last := those[len(those)-1]
 		if last.prev == 0 && c.ext.firstChild != last {
-			return nil, true, false // see disown
+			return nil, true, false // see removeChild
 		}
 		child = c.sibling(last.next)
 	}

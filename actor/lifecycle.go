@@ -37,7 +37,7 @@ func (c *core) handleSignals() {
 // handleSignal carries out one signal. REQUIRES: the turn owns c.
 func (c *core) handleSignal(s signal) {
 	if s.kind != sigPassivate && s.kind != sigLook {
-		c.stirred()
+		c.rearmPassivation()
 	}
 	switch s.kind {
 	case sigStop:
@@ -160,7 +160,7 @@ func (c *core) resume() {
 		c.fail(exit)
 		return
 	}
-	if c.takeBereft() {
+	if c.takeLostChild() {
 		c.halting = true
 		c.quit()
 		return
@@ -316,7 +316,7 @@ func (c *core) beginRestart(after time.Duration) {
 	ext.backoffFor, ext.ended = after, false
 	c.setPhase(restarting)
 	if c.traits.keeps() {
-		c.childless(ext)
+		c.lastChildEnded(ext)
 		return
 	}
 	c.stopChildren(stopNow)
@@ -405,7 +405,7 @@ func (c *core) stopChildren(mode stopMode) {
 		if ext != nil {
 			ext.stopChild = nil
 		}
-		c.childless(ext)
+		c.lastChildEnded(ext)
 		return
 	}
 	if child == ext.stopChild {
@@ -433,8 +433,8 @@ func (c *core) childEnded(child *core) {
 	}
 }
 
-// childless is reached when the last child has ended. ext is c's, if it has one.
-func (c *core) childless(ext *extension) {
+// lastChildEnded is reached when the last child has ended. ext is c's, if it has one.
+func (c *core) lastChildEnded(ext *extension) {
 	if c.phase == stopping {
 		if mode, _, _ := ext.ends(); mode == stopKill {
 			c.impl().endIncarnation() // it has not terminated
@@ -454,7 +454,7 @@ func (c *core) childless(ext *extension) {
 // renew goes on after the end of an incarnation that is to be replaced.
 func (c *core) renew() {
 	ext := c.ext
-	c.takeBereft()
+	c.takeLostChild()
 	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
 	c.impl().dismiss()
 	c.mu.Lock()
@@ -561,7 +561,7 @@ func (c *core) close() {
 	}
 	c.mu.Lock()
 	c.setPhaseLocked(stopped)
-	c.impl().vanish()
+	c.impl().dropState()
 	c.flags.And(^signaled)
 	c.flags.Or(ended)
 	ext := c.ext
@@ -585,7 +585,7 @@ func (c *core) close() {
 		close(sys.gone)
 		return
 	}
-	awaited := c.parent.disown(c)
+	awaited := c.parent.removeChild(c)
 	sys.actors.remove(c)
 	if awaited {
 		defer c.parent.signal(signal{kind: sigEnded, child: c})
@@ -598,8 +598,8 @@ func (c *core) close() {
 // hasState reports whether there is an incarnation. REQUIRES: the turn owns c.
 func (c *cell[M]) hasState() bool { return c.actor != nil }
 
-// vanish drops what is left of a stopped actor. REQUIRES: c.mu held.
-func (c *cell[M]) vanish() { c.actor, c.newActor = nil, nil }
+// dropState drops what is left of a stopped actor. REQUIRES: c.mu held.
+func (c *cell[M]) dropState() { c.actor, c.newActor = nil, nil }
 
 // yieldPlace tells the place of an activation that it has ended.
 func (c *cell[M]) yieldPlace() {

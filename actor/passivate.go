@@ -118,8 +118,8 @@ func (c *cell[M]) passivate() {
 	}
 }
 
-// stirred sets the timer again for a turn in which the actor may let go of what it holds.
-func (c *core) stirred() {
+// rearmPassivation sets the timer again for a turn in which the actor may let go of what it holds.
+func (c *core) rearmPassivation() {
 	if c.traits.passivates() && c.ext.passivation.rests {
 		c.armPassivation()
 	}

@@ -133,7 +133,7 @@ func (h *parking) leave(w *worker) {
 	co := w.co.Load()
 	w.s.parked.Add(1)
 	w.current.Store(nil)
-	w.playing = false
+	w.inTurn = false
 	w.leaving = leaving{kind: leavePark, wait: h}
 	timed := w.sampler.now
 	timed.pause()

@@ -120,7 +120,7 @@ func (r *roomWait[M]) ended(v verdict) verdict {
 // A roomWait is an interrupter. The end of the handler's context ends it.
 func (r *roomWait[M]) interrupt()           {}
 func (r *roomWait[M]) over() bool           { return false }
-func (r *roomWait[M]) passedTo() *heir      { return nil }
+func (r *roomWait[M]) passedTo() *answerer  { return nil }
 func (r *roomWait[M]) request() interrupter { return r }
 
 // leave takes the sender out of the queue, if it is still in. Whoever leaves a mailbox that takes

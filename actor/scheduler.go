@@ -47,7 +47,7 @@ type scheduler struct {
 	bulkhead
 	n          int32        // workers wanted: those of the bulkhead, or GOMAXPROCS when the system was made
 	most       int32        // workers that may be: as many as are wanted in a bulkhead, see bounded
-	rivals     []*scheduler // those of a system with bulkheads, this one included
+	peers      []*scheduler // those of a system with bulkheads, this one included
 	processors int          // GOMAXPROCS when the system was made
 
 	_       [64]byte // what is above is read at each step, what follows is written at each message from outside

@@ -26,9 +26,9 @@ func AutoStop(when Significance) SupervisionOption {
 // isSignificant reports whether c is a significant child.
 func (c *core) isSignificant() bool { return c.flags.Load()&significant != 0 }
 
-// minds reports whether c stops when a child that has ended was the one, or the last one, that it does
+// needs reports whether c stops when a child that has ended was the one, or the last one, that it does
 // not outlive. REQUIRES: c.mu held.
-func (c *core) minds(child *core) bool {
+func (c *core) needs(child *core) bool {
 	if !child.isSignificant() {
 		return false
 	}
@@ -36,24 +36,24 @@ func (c *core) minds(child *core) bool {
 	return when == AnySignificant || when == AllSignificant && c.ext.significant == 0
 }
 
-// takeBereft reports whether such a child has ended while c was suspended, and forgets it.
-func (c *core) takeBereft() bool {
+// takeLostChild reports whether such a child has ended while c was suspended, and forgets it.
+func (c *core) takeLostChild() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.ext.bereft
-	c.ext.bereft = false
+	was := c.ext.lostChild
+	c.ext.lostChild = false
 	return was
 }
 
 // stopWithout stops the actor if it does not outlive a child that has ended. REQUIRES: the turn owns c.
 func (c *core) stopWithout(child *core) {
 	c.mu.Lock()
-	minds := c.minds(child)
-	if minds && c.phase == suspended {
-		c.ext.bereft = true // for when it is resumed
+	needs := c.needs(child)
+	if needs && c.phase == suspended {
+		c.ext.lostChild = true // for when it is resumed
 	}
 	c.mu.Unlock()
-	if minds && c.phase == running {
+	if needs && c.phase == running {
 		c.halting = true
 		c.quit()
 	}

@@ -35,7 +35,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	var s *mailbox[M]
 	if mail && c.core.phase == running {
 		s = c.mailbox()
-		c.core.stirred()
+		c.core.rearmPassivation()
 		c.work(s)
 	}
 	c.core.endFirstTurn()

@@ -32,7 +32,7 @@ type worker struct {
 	leaving   leaving
 	wake      chan struct{}
 	step      Step   // to take next in a driven system
-	playing   bool   // current has its turn
+	inTurn    bool   // current has its turn
 	done      uint64 // messages handled that are not in handled yet
 	streak    int
 	picks     uint32
@@ -69,7 +69,7 @@ type worker struct {
 // enter notes that c gets its turn.
 func (w *worker) enter(c *core) {
 	w.current.Store(c)
-	w.playing = true
+	w.inTurn = true
 }
 
 // publish makes what was counted known.
@@ -286,14 +286,14 @@ func (w *worker) leave() {
 	if s.walk != nil {
 		defer s.walk.gone()
 	}
-	if w.playing && w.lost() { // the monitor has seen to nearly all of it
+	if w.inTurn && w.lost() { // the monitor has seen to nearly all of it
 		s.mu.Lock()
 		delete(s.abandoned, w)
 		s.mu.Unlock()
 		return
 	}
 	w.away.Store(true)
-	if c := w.current.Swap(nil); w.playing && c.impl().endTurn(w) {
+	if c := w.current.Swap(nil); w.inTurn && c.impl().endTurn(w) {
 		s.global.push(c)
 	}
 	w.away.Store(true) // again: waiting for the actor's lock may have made the worker step out and in
