@@ -22,7 +22,7 @@ import (
 type Node struct {
 	sys     *actor.System
 	types   *codec.Types
-	t       carriage
+	t       network
 	buffers sync.Pool  // of *[]byte: for messages that are being encoded
 	far     *actor.Far // set before anything is sent or accepted
 
@@ -35,8 +35,8 @@ type Node struct {
 	incarnations incarnations // to which there are ways
 }
 
-// carriage runs the sessions of a node: a [transport.Transport], or that of a simulated world.
-type carriage interface {
+// network runs the sessions of a node: a [transport.Transport], or that of a simulated world.
+type network interface {
 	Start()
 	Addr() net.Addr
 	Host() *session.Host
@@ -58,7 +58,7 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 	if c.TLS != nil {
 		auth = &transport.TLS{Certificate: c.TLS.Certificate, Roots: c.TLS.Roots}
 	}
-	return listen(sys, &c, func(n *Node, s session.Config) (carriage, error) {
+	return listen(sys, &c, func(n *Node, s session.Config) (network, error) {
 		return transport.Listen(transport.Config{
 			Addr: c.Addr, Listener: c.Listener, Dial: c.Dial, Secret: c.Secret, TLS: auth, Insecure: c.Insecure, Log: sys.Log(),
 			Resolve: n.resolve, Ended: func() { _, _ = sys.Shutdown(context.Background()) }, // it is under way
@@ -66,8 +66,8 @@ func Listen(sys *actor.System, c Config) (*Node, error) {
 	})
 }
 
-// listen is Listen with a carriage.
-func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) (carriage, error)) (*Node, error) {
+// listen is Listen with a network.
+func listen(sys *actor.System, c *Config, open func(n *Node, s session.Config) (network, error)) (*Node, error) {
 	n := &Node{
 		sys: sys, peers: maps.Clone(c.Peers),
 		offers: make(map[string]offer), incarnations: incarnations{asked: make(map[string]map[uint32]*incarnation)},
@@ -78,7 +78,7 @@ func listen(sys *actor.System, c *Config, carry func(n *Node, s session.Config) 
 		types = codec.NewTypes()
 	}
 	n.types = types.Strict().Bind(sys)
-	t, err := carry(n, session.Config{
+	t, err := open(n, session.Config{
 		Node: sys.Name(), Cluster: c.Cluster, Incarnation: sys.Incarnation(), ResumeWithin: c.ResumeWithin, IncarnationOf: incarnationOf,
 	})
 	if err != nil {

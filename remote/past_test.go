@@ -12,9 +12,9 @@ import (
 	"github.com/greenroom-go/greenroom/remote/internal/session"
 )
 
-// ground is a carriage that carries nothing.
+// ground is a network that delivers nothing.
 type ground struct {
-	carriage
+	network
 	host *session.Host
 }
 

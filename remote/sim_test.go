@@ -118,7 +118,7 @@ func (s *stage) start(name string) {
 	for _, other := range s.names {
 		c.Peers[other] = other
 	}
-	if _, err := listen(sys, &c, func(n *Node, sc session.Config) (carriage, error) {
+	if _, err := listen(sys, &c, func(n *Node, sc session.Config) (network, error) {
 		l.station = s.f.join(l.node, sc, tampered{handler{n}, s.f.planted})
 		return l.station, nil
 	}); err != nil {

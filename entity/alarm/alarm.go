@@ -200,7 +200,7 @@ const (
 	webhookKind  = "alarm-webhook"  // under its name
 	deliveryKind = "alarm-delivery" // a delivery that waits, under its webhook and the number of its event
 	deadKind     = "alarm-dead"     // the same, given up
-	graveKind    = "alarm-grave"    // the last alarm of an entity that was deleted, while some of them do not say so
+	deletionKind = "alarm-deletion" // the last alarm of an entity that was deleted, while some of them do not say so
 	laterKind    = "alarm-later"    // from when on readings of an entity wait for their time
 	placeKind    = "alarm-place"    // the place up to which changes are done with
 	placeKey     = "place"

@@ -28,16 +28,16 @@ type engine struct {
 	now   func() int64
 	count *counters
 
-	rules  map[string]*rule
-	index  index // of rules
-	graves *graves
-	slots  *slots
-	cache  *cache
-	timers due.Queue[waiter]
-	later  map[string]*later // by entity
-	began  int64             // when the batch of changes that is applied was begun
-	opened int64             // when the engine began: live rules judge nothing of before
-	active int
+	rules     map[string]*rule
+	index     index // of rules
+	deletions *deletions
+	slots     *slots
+	cache     *cache
+	timers    due.Queue[waiter]
+	later     map[string]*later // by entity
+	began     int64             // when the batch of changes that is applied was begun
+	opened    int64             // when the engine began: live rules judge nothing of before
+	active    int
 	// awaits is how many there are, in rules and in dropped, which has those that are still to be
 	// taken away; crowded says that there were too many.
 	awaits  int
@@ -70,8 +70,8 @@ type engine struct {
 
 	types     uint64            // the version of the types that families are of
 	families  map[string]string // see retype; nil while they are not known
-	burying   string            // the one of graves that is being gone through
-	buried    string            // the key of the next one of its alarms
+	marking   string            // the one of deletions that is being gone through
+	markedTo  string            // the key of the next one of its alarms
 	sweeps    int               // how often a part of the entities was looked at for rules
 	steps     steps
 	installed *atomic.Pointer[[]Installed] // of the service
@@ -101,9 +101,9 @@ type place struct {
 	Types string `json:"types,omitempty"`
 }
 
-func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *graves) *engine {
+func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *deletions) *engine {
 	return &engine{
-		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(), graves: g,
+		rt: rt, log: cfg.Logger, now: cfg.now, count: count, rules: make(map[string]*rule), slots: newSlots(), deletions: g,
 		cache: newCache(cfg.CacheBytes), ledger: newLedger(rt, g), steps: cfg.steps, later: make(map[string]*later), lateness: min(MaxLateness, cfg.Retention).Milliseconds(), waiting: make(map[string][]chan error),
 	}
 }

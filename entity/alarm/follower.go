@@ -227,7 +227,7 @@ func (f *follower) work(ctx context.Context) error {
 		}
 	}
 	if len(f.e.ledger.items) == 0 {
-		return f.e.bury(ctx)
+		return f.e.markDeleted(ctx)
 	}
 	return nil
 }

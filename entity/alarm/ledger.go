@@ -13,18 +13,18 @@ import (
 // ledger gathers what is to be written in one commit, and reads through it. It is owned
 // by the engine's goroutine.
 type ledger struct {
-	rt     *entity.Runtime
-	graves *graves
-	items  []entity.Item
-	at     map[itemKey]int     // where in items
-	times  map[string][]string // the keys of kind timeKind in items, by entity and rule
-	bytes  int
+	rt        *entity.Runtime
+	deletions *deletions
+	items     []entity.Item
+	at        map[itemKey]int     // where in items
+	times     map[string][]string // the keys of kind timeKind in items, by entity and rule
+	bytes     int
 }
 
 type itemKey struct{ kind, key string }
 
-func newLedger(rt *entity.Runtime, g *graves) *ledger {
-	return &ledger{rt: rt, graves: g, at: make(map[itemKey]int), times: make(map[string][]string)}
+func newLedger(rt *entity.Runtime, g *deletions) *ledger {
+	return &ledger{rt: rt, deletions: g, at: make(map[itemKey]int), times: make(map[string][]string)}
 }
 
 // set writes an item, or removes it with a nil body.
@@ -85,7 +85,7 @@ func pairEnd(key string) int {
 func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit int, descending bool) ([]entity.Item, error) {
 	var list []entity.Item
 	id, most := pair[:strings.IndexByte(pair, 0)], limit
-	if l.graves.has(id) {
+	if l.deletions.has(id) {
 		most = max(limit, recordPage)
 	}
 	for q := (entity.ItemsQuery{Kind: timeKind, From: from, To: to, Limit: most, Descending: descending}); ; {
@@ -94,7 +94,7 @@ func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit in
 			return nil, err
 		}
 		for i := range page {
-			if _, ok := l.at[itemKey{timeKind, page[i].Key}]; !ok && !l.graves.covers(id, string(page[i].Body)) {
+			if _, ok := l.at[itemKey{timeKind, page[i].Key}]; !ok && !l.deletions.covers(id, string(page[i].Body)) {
 				list = append(list, page[i])
 			}
 		}
@@ -108,7 +108,7 @@ func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit in
 		}
 	}
 	for _, key := range l.times[pair] {
-		if it := l.items[l.at[itemKey{timeKind, key}]]; it.Body != nil && key >= from && key < to && !l.graves.covers(id, string(it.Body)) {
+		if it := l.items[l.at[itemKey{timeKind, key}]]; it.Body != nil && key >= from && key < to && !l.deletions.covers(id, string(it.Body)) {
 			list = append(list, it)
 		}
 	}

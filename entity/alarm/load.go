@@ -65,7 +65,7 @@ func byName(in Installed, name string) int { return strings.Compare(in.Name, nam
 
 // begin loads what is durable and starts to follow.
 func (s *Service) begin(ctx context.Context) (*follower, error) {
-	e := newEngine(s.rt, &s.cfg, &s.count, s.graves)
+	e := newEngine(s.rt, &s.cfg, &s.count, s.deletions)
 	e.hub, e.installed, e.sender = s.hub, &s.rules, s.sender
 	e.opened = e.now()
 	f := &follower{s: s, e: e, written: time.Now()}
@@ -117,7 +117,7 @@ func (e *engine) load(ctx context.Context) error {
 	if err := e.loadStates(ctx); err != nil {
 		return err
 	}
-	if err := e.loadGraves(ctx); err != nil {
+	if err := e.loadDeletions(ctx); err != nil {
 		return err
 	}
 	if err := e.loadLater(ctx); err != nil {

@@ -43,7 +43,7 @@ func (q *Query) keeps(a *Alarm) bool {
 
 // Alarm returns an alarm, or ErrNotFound.
 func (s *Service) Alarm(ctx context.Context, id string) (Alarm, error) {
-	seen := s.graves.seen()
+	seen := s.deletions.seen()
 	for range 2 { // it may clear between the one look and the other
 		for _, kind := range []string{openKind, closedKind} {
 			body, err := readItem(ctx, s.rt, kind, checkID(id))
@@ -95,7 +95,7 @@ func (s *Service) Alarms(ctx context.Context, q Query) (list []Alarm, next strin
 	default:
 		p.sources = []source{{kind: openKind}, {kind: closedKind}}
 	}
-	seen := s.graves.seen()
+	seen := s.deletions.seen()
 	for examined, bytes := 0, 0; ; examined++ {
 		a, n, err := p.next(ctx)
 		if err != nil {

@@ -325,7 +325,7 @@ func TestAnyOrderOfArrivalLeadsToTheSameAlarms(t *testing.T) {
 			small := usualSteps()
 			small.points, small.page, small.held = 3, 3, []int{1, 4, recordsHeld}[r.IntN(3)]
 			small.ahead = []int64{0, 5000, small.ahead}[r.IntN(3)] // readings come up to a minute before their time
-			small.bury = 3
+			small.mark = 3
 			p := buildAt(t, t.TempDir(), clock, small)
 			crashes := seed%3 == 1
 			for _, x := range shapes {

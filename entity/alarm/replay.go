@@ -29,7 +29,7 @@ type steps struct {
 	points, page int           // see replayPoints and replayPage
 	held         int           // see recordsHeld
 	items        int           // see ledgerItems
-	bury         int           // see buryAlarms
+	mark         int           // see markAlarms
 	ahead        int64         // see MaxAhead, in milliseconds
 	awaits       int           // see MaxAwaited
 	fire         int           // see fireEntities
@@ -38,7 +38,7 @@ type steps struct {
 }
 
 func usualSteps() steps {
-	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, buryAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities, applyAtOnce, lateGrace}
+	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, markAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities, applyAtOnce, lateGrace}
 }
 
 // replay goes through the history of what a rule reads of an entity, from a late reading

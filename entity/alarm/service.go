@@ -88,23 +88,23 @@ func (c Config) withDefaults() Config {
 // what is due by the clock, and what somebody asks for. What is asked for and read is read
 // from the store.
 type Service struct {
-	rt     *entity.Runtime
-	cfg    Config
-	calls  owner.Calls[*engine] // what they decide is durable before they are answered
-	ctx    context.Context      //nolint:containedctx // the service's own life
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	count  counters
-	hub    *hub
-	graves *graves
-	sender *sender
-	rules  atomic.Pointer[[]Installed] // by name; nobody changes the slice
+	rt        *entity.Runtime
+	cfg       Config
+	calls     owner.Calls[*engine] // what they decide is durable before they are answered
+	ctx       context.Context      //nolint:containedctx // the service's own life
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	count     counters
+	hub       *hub
+	deletions *deletions
+	sender    *sender
+	rules     atomic.Pointer[[]Installed] // by name; nobody changes the slice
 }
 
 // Open starts the alarms of the runtime's store. It returns when the rules are loaded; what was
 // committed since they last ran is then gone through. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
-	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(owner.Calls[*engine]), hub: newHub(), graves: newGraves()}
+	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(owner.Calls[*engine]), hub: newHub(), deletions: newDeletions()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sender = newSender(s)
 	// Who follows the events from now on has to know the last one, also where it begins later.

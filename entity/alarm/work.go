@@ -331,7 +331,7 @@ func (e *engine) wait(ctx context.Context) (chan error, error) {
 
 // busy reports whether there is more to do than what comes.
 func (e *engine) busy() bool {
-	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.graves.none() || e.timers.Next() <= e.now() {
+	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.deletions.none() || e.timers.Next() <= e.now() {
 		return true
 	}
 	for _, r := range e.rules {
@@ -345,7 +345,7 @@ func (e *engine) busy() bool {
 // working reports whether some of that can be done at once, and does not have to wait for
 // what comes first.
 func (e *engine) working() bool {
-	if len(e.ending)+len(e.dropped) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.graves.none() {
+	if len(e.ending)+len(e.dropped) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.deletions.none() {
 		return true
 	}
 	for _, st := range e.running {

@@ -71,7 +71,7 @@ func (h tampered) Lost(s *session.Session, l *session.Loss) {
 	h.handler.Lost(s, l)
 }
 
-// station is the carriage of a node: its sessions, on the steps of a simulated world.
+// station is the network of a node: its sessions, on the steps of a simulated world.
 type station struct {
 	f    *fabric
 	name string
@@ -121,7 +121,7 @@ const (
 
 var errDropped = errors.New("dropped")
 
-// join makes the carriage of a node.
+// join makes the network of a node.
 func (f *fabric) join(node *sim.Node, c session.Config, h session.Handler) *station {
 	st := &station{f: f, name: node.Name(), node: node, seen: map[uint64]bool{}}
 	c.NewID = f.w.Rand().Uint64
@@ -164,7 +164,7 @@ func (st *station) send(peer string, c *chunk) {
 	}
 }
 
-// Host implements carriage, as all methods do that are exported.
+// Host implements network, as all methods do that are exported.
 func (st *station) Host() *session.Host { return st.host }
 
 func (st *station) Session(peer string) *session.Session { return st.host.Session(peer, time.Now()) }

@@ -12,70 +12,70 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// buryAlarms is how many alarms of a deleted entity a step marks.
-const buryAlarms = 500
+// markAlarms is how many alarms of a deleted entity a step marks.
+const markAlarms = 500
 
-// graves are the entities that were deleted and whose alarms do not yet say so, with the ID of
+// deletions are the entities that were deleted and whose alarms do not yet say so, with the ID of
 // the last alarm of each. The engine adds and removes, readers look: its methods are safe for
 // concurrent use.
-type graves struct {
+type deletions struct {
 	mu   sync.RWMutex
 	upTo map[string]string // guarded by mu
 }
 
-func newGraves() *graves { return &graves{upTo: make(map[string]string)} }
+func newDeletions() *deletions { return &deletions{upTo: make(map[string]string)} }
 
 // covers reports whether an alarm is one of an entity that was deleted.
-func (g *graves) covers(entityID, alarm string) bool {
+func (g *deletions) covers(entityID, alarm string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return alarm <= g.upTo[entityID]
 }
 
 // has reports whether an entity is among them.
-func (g *graves) has(id string) bool {
+func (g *deletions) has(id string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.upTo[id] != ""
 }
 
 // none reports whether there are none.
-func (g *graves) none() bool {
+func (g *deletions) none() bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return len(g.upTo) == 0
 }
 
-// grave is one of them.
-type grave struct{ id, upTo string }
+// deletion is one of them.
+type deletion struct{ id, upTo string }
 
 // some returns up to n of them, begun as the first one where it is among them.
-func (g *graves) some(begun string, n int) []grave {
+func (g *deletions) some(begun string, n int) []deletion {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	list := make([]grave, 0, min(n, len(g.upTo)))
+	list := make([]deletion, 0, min(n, len(g.upTo)))
 	if upTo, ok := g.upTo[begun]; ok {
-		list = append(list, grave{begun, upTo})
+		list = append(list, deletion{begun, upTo})
 	}
 	for id, upTo := range g.upTo {
 		if len(list) == n {
 			break
 		}
 		if id != begun {
-			list = append(list, grave{id, upTo})
+			list = append(list, deletion{id, upTo})
 		}
 	}
 	return list
 }
 
-func (g *graves) set(id, upTo string) {
+func (g *deletions) set(id, upTo string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.upTo[id] = upTo
 }
 
 // remove forgets an entity, unless it was deleted once more.
-func (g *graves) remove(id, upTo string) {
+func (g *deletions) remove(id, upTo string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.upTo[id] == upTo {
@@ -84,20 +84,20 @@ func (g *graves) remove(id, upTo string) {
 }
 
 // seen returns all of them, for who reads alarms after that.
-func (g *graves) seen() map[string]string {
+func (g *deletions) seen() map[string]string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return maps.Clone(g.upTo)
 }
 
-func (g *graves) reset(all map[string]string) {
+func (g *deletions) reset(all map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.upTo = all
 }
 
-// graveJSON is a grave as it is stored, under its entity.
-type graveJSON struct {
+// deletionJSON is a deletion as it is stored, under its entity.
+type deletionJSON struct {
 	UpTo string `json:"up_to"`
 }
 
@@ -109,7 +109,7 @@ func (e *engine) deleted(ctx context.Context, id string) error {
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		if !e.graves.has(id) {
+		if !e.deletions.has(id) {
 			last, err := e.ledger.alarm(ctx, list[0].Key[len(part(id)):])
 			if err == nil && last.Deleted {
 				return nil // and so are those before it
@@ -119,16 +119,16 @@ func (e *engine) deleted(ctx context.Context, id string) error {
 			}
 		}
 	}
-	x := graveJSON{alarmID(e.place.Alarm)}
-	e.graves.set(id, x.UpTo) // where it is being gone through, what is new comes later
-	return e.ledger.put(graveKind, id, &x)
+	x := deletionJSON{alarmID(e.place.Alarm)}
+	e.deletions.set(id, x.UpTo) // where it is being gone through, what is new comes later
+	return e.ledger.put(deletionKind, id, &x)
 }
 
-// loadGraves reads what was not done before a start.
-func (e *engine) loadGraves(ctx context.Context) error {
+// loadDeletions reads what was not done before a start.
+func (e *engine) loadDeletions(ctx context.Context) error {
 	all := make(map[string]string)
-	err := e.each(ctx, graveKind, func(it *entity.Item) error {
-		var x graveJSON
+	err := e.each(ctx, deletionKind, func(it *entity.Item) error {
+		var x deletionJSON
 		if err := json.Unmarshal(it.Body, &x); err != nil {
 			return fmt.Errorf("the end of entity %q for the alarms: %w", it.Key, err)
 		}
@@ -136,22 +136,22 @@ func (e *engine) loadGraves(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		e.graves.reset(all)
+		e.deletions.reset(all)
 	}
 	return err
 }
 
-// bury marks some of the alarms of entities that were deleted, and takes away what leads
+// markDeleted marks some of the alarms of entities that were deleted, and takes away what leads
 // replays to them. It goes on with the entity that was begun, or with many of them no one
 // would ever be done with. Nothing of the ledger is looked at.
 // REQUIRES: the ledger is empty.
-func (e *engine) bury(ctx context.Context) error {
-	left := e.steps.bury
-	for _, x := range e.graves.some(e.burying, left) {
-		if e.burying != x.id {
-			e.burying, e.buried = x.id, ""
+func (e *engine) markDeleted(ctx context.Context) error {
+	left := e.steps.mark
+	for _, x := range e.deletions.some(e.marking, left) {
+		if e.marking != x.id {
+			e.marking, e.markedTo = x.id, ""
 		}
-		n, err := e.buryOne(ctx, x, left)
+		n, err := e.markOne(ctx, x, left)
 		if err != nil {
 			return err
 		}
@@ -162,17 +162,17 @@ func (e *engine) bury(ctx context.Context) error {
 	return nil
 }
 
-// buryOne marks alarms of one entity, and returns how many it has looked at, most of them
+// markOne marks alarms of one entity, and returns how many it has looked at, most of them
 // when there may be more. They are marked in the order of their IDs: those before one that is
 // marked are marked, whatever ends the engine.
-func (e *engine) buryOne(ctx context.Context, x grave, most int) (int, error) {
-	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(x.id) + e.buried, To: part(x.id) + x.upTo + "\x00", Limit: most})
+func (e *engine) markOne(ctx context.Context, x deletion, most int) (int, error) {
+	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(x.id) + e.markedTo, To: part(x.id) + x.upTo + "\x00", Limit: most})
 	if err != nil {
 		return 0, err
 	}
 	for i := range list {
 		name := list[i].Key[len(part(x.id)):]
-		e.buried = name + "\x00"
+		e.markedTo = name + "\x00"
 		a, err := e.ledger.alarm(ctx, name)
 		if errors.Is(err, ErrNotFound) {
 			continue // it cannot be read, or was removed
@@ -190,9 +190,9 @@ func (e *engine) buryOne(ctx context.Context, x grave, most int) (int, error) {
 		}
 	}
 	if len(list) < most {
-		e.ledger.set(graveKind, x.id, nil)
-		e.then = append(e.then, func() { e.graves.remove(x.id, x.upTo) })
-		e.burying = ""
+		e.ledger.set(deletionKind, x.id, nil)
+		e.then = append(e.then, func() { e.deletions.remove(x.id, x.upTo) })
+		e.marking = ""
 	}
 	return len(list), nil
 }

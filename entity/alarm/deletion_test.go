@@ -12,7 +12,7 @@ import (
 func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 	t.Parallel()
 	small := usualSteps()
-	small.bury = 20
+	small.mark = 20
 	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
 	no, yes := false, true
@@ -24,7 +24,7 @@ func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 		}
 		return len(list)
 	}
-	many := 2*small.bury + 10 // more than are marked at once
+	many := 2*small.mark + 10 // more than are marked at once
 	p.clock.Store(start + 3*int64(many)*1000)
 	for i := range many {
 		p.ingest("m", reading(float64(2*i), "t", 90), reading(float64(2*i+1), "t", 10))
@@ -64,18 +64,18 @@ func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
 	if n := count(Query{Deleted: &no}); n != 2 {
 		t.Errorf("%d alarms are of entities that are there, want 2", n)
 	}
-	if !p.graves.none() || p.Stats().Open != [severities]int64{2: 0, 1: 1} {
-		t.Errorf("%+v, %+v", p.graves.upTo, p.Stats())
+	if !p.deletions.none() || p.Stats().Open != [severities]int64{2: 0, 1: 1} {
+		t.Errorf("%+v, %+v", p.deletions.upTo, p.Stats())
 	}
 }
 
 func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
 	t.Parallel()
 	small := usualSteps()
-	small.bury = 50
+	small.mark = 50
 	p := buildWith(t, small)
 	p.put(Rule{Name: "hot", Raise: "t > 80"})
-	entities, many, few := 4, small.bury+10, small.bury/5
+	entities, many, few := 4, small.mark+10, small.mark/5
 	ids := make([]string, 0, entities+few)
 	for i := range entities {
 		id := fmt.Sprint("large", i)
@@ -95,19 +95,19 @@ func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
 	if err := p.Service.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e := newEngine(p.rt, &p.cfg, &p.count, newGraves())
+	e := newEngine(p.rt, &p.cfg, &p.count, newDeletions())
 	e.hub = newHub()
 	var err error
 	if e.place, err = readPlace(t.Context(), p.rt); err != nil {
 		t.Fatal(err)
 	}
-	bury := func() (steps int) {
+	markDeleted := func() (steps int) {
 		t.Helper()
 		for _, id := range ids {
-			e.graves.set(id, alarmID(e.place.Alarm))
+			e.deletions.set(id, alarmID(e.place.Alarm))
 		}
-		for ; !e.graves.none() && steps < 200; steps++ {
-			if err := e.bury(t.Context()); err != nil {
+		for ; !e.deletions.none() && steps < 200; steps++ {
+			if err := e.markDeleted(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := e.commit(t.Context()); err != nil {
@@ -117,14 +117,14 @@ func TestManyDeletedEntitiesAreDoneWith(t *testing.T) {
 		return steps
 	}
 	// A step looks at so many; one of the large ones may end in it, and another one begin.
-	if n, most := bury(), (entities*(many+1)+2*few)/small.bury+1; n > most {
+	if n, most := markDeleted(), (entities*(many+1)+2*few)/small.mark+1; n > most {
 		t.Errorf("%d steps, want %d at most", n, most)
 	}
-	if err := e.deleted(t.Context(), ids[0]); err != nil || !e.graves.none() {
-		t.Errorf("an entity without alarms of its own was deleted: %v, %v", e.graves.upTo, err)
+	if err := e.deleted(t.Context(), ids[0]); err != nil || !e.deletions.none() {
+		t.Errorf("an entity without alarms of its own was deleted: %v, %v", e.deletions.upTo, err)
 	}
 	wrote := p.store.puts.Load()
-	bury()
+	markDeleted()
 	if n := p.store.puts.Load() - wrote; n > int64(2*len(ids)) {
 		t.Errorf("%d items are written for alarms that were marked, want %d for the entities at most", n, 2*len(ids))
 	}
