@@ -344,7 +344,7 @@ func (f *follower) slice(ctx context.Context, r *rest, within interval, polite b
 	if err != nil {
 		return within.from, 0, false, err
 	}
-	if polite && f.aloftTo(out.Into).overlaps(out.span()) {
+	if polite && f.inFlightTo(out.Into).overlaps(out.span()) {
 		return within.from, 0, false, nil
 	}
 	if next >= applied.to {

@@ -67,9 +67,9 @@ type mapping struct {
 	// replaying says that what it was loaded with is ahead of the changes that
 	// are applied: they say at which times something happened, and no more.
 	replaying bool
-	// unborn says that it was not in force when what is replayed happened, and
+	// notYetInForce says that it was not in force when what is replayed happened, and
 	// that nothing is to come of it.
-	unborn bool
+	notYetInForce bool
 
 	refusals uint64 // readings that the target has not taken
 	refusal  string // the last reason
@@ -301,7 +301,7 @@ func (e *Engine) markDirty(f *field) {
 // react computes a field over single entities after a reading of some of its
 // sources.
 func (e *Engine) react(f *field, c *entity.Change) {
-	if f.m.replaying && f.m.unborn {
+	if f.m.replaying && f.m.notYetInForce {
 		return
 	}
 	if f.m.replaying || f.any && c.TS < f.newest {

@@ -140,11 +140,11 @@ func (o *Output) source() string {
 func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) (err error) {
 	for i := range outputs {
 		o := &outputs[i]
-		aloft := f.aloftTo(o.Into)
+		inFlight := f.inFlightTo(o.Into)
 		from := entity.Origin{Source: o.source(), Seq: o.Seq}
 		if o.Again {
 			if compare {
-				if err := f.leaveOut(ctx, o, aloft); err != nil {
+				if err := f.leaveOut(ctx, o, inFlight); err != nil {
 					return err
 				}
 			}
@@ -163,9 +163,9 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 		fl.left++
 		fl.mu.Unlock()
 		span := o.span()
-		aloft.add(span)
+		inFlight.add(span)
 		settle := func(err error) {
-			aloft.remove(span)
+			inFlight.remove(span)
 			fl.settle(o.Mapping, err)
 		}
 		if err := f.s.rt.IngestFrom(ctx, o.Into, from, o.Readings, 64*values, settle); err != nil {
@@ -184,19 +184,19 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 	return nil
 }
 
-// aloft is what is on its way to one target: the times of the outputs.
-type aloft struct {
+// inFlight is what is on its way to one target: the times of the outputs.
+type inFlight struct {
 	mu    sync.Mutex
 	spans []interval // guarded by mu
 }
 
-func (a *aloft) add(span interval) {
+func (a *inFlight) add(span interval) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.spans = append(a.spans, span)
 }
 
-func (a *aloft) remove(span interval) {
+func (a *inFlight) remove(span interval) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.Index(a.spans, span)
@@ -204,18 +204,18 @@ func (a *aloft) remove(span interval) {
 }
 
 // overlaps reports whether something is on its way to a span of time.
-func (a *aloft) overlaps(span interval) bool {
+func (a *inFlight) overlaps(span interval) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.ContainsFunc(a.spans, func(o interval) bool { return o.from < span.to && span.from < o.to })
 }
 
-// aloftTo returns what is on its way to a target.
-func (f *follower) aloftTo(id string) *aloft {
-	a := f.aloft[id]
+// inFlightTo returns what is on its way to a target.
+func (f *follower) inFlightTo(id string) *inFlight {
+	a := f.inFlight[id]
 	if a == nil {
-		a = &aloft{}
-		f.aloft[id] = a
+		a = &inFlight{}
+		f.inFlight[id] = a
 	}
 	return a
 }
@@ -230,8 +230,8 @@ func (o *Output) span() interval {
 
 // leaveOut removes from an output what the target has already. It waits for what
 // is on its way to the same times, or the history would not tell.
-func (f *follower) leaveOut(ctx context.Context, o *Output, aloft *aloft) error {
-	for span := o.span(); aloft.overlaps(span); {
+func (f *follower) leaveOut(ctx context.Context, o *Output, inFlight *inFlight) error {
+	for span := o.span(); inFlight.overlaps(span); {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():

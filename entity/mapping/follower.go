@@ -39,12 +39,12 @@ type follower struct {
 	loading  map[string][]string // by cursor: the mappings that are live from there on
 	waiting  map[string][]chan error
 
-	flights []*flight     // in order
-	landed  chan struct{} // something has been settled
-	aloft   map[string]*aloft
-	durable string // the cursor up to which all is written, but for the backlog
-	saved   place
-	stored  []byte // saved, as it is stored
+	flights  []*flight     // in order
+	landed   chan struct{} // something has been settled
+	inFlight map[string]*inFlight
+	durable  string // the cursor up to which all is written, but for the backlog
+	saved    place
+	stored   []byte // saved, as it is stored
 
 	backlog     backlog
 	blocked     bool // the slice at hand waits for what is on its way
@@ -68,7 +68,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 	f := &follower{
 		s: s, engine: NewEngine(), installed: make(map[string]*Installed),
 		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
-		aloft: make(map[string]*aloft),
+		inFlight: make(map[string]*inFlight),
 	}
 	if err := f.loadPlace(ctx); err != nil {
 		return nil, err
@@ -466,9 +466,9 @@ func (p *place) body() ([]byte, error) {
 	return body, err
 }
 
-// airborne reports whether anything is on its way. What begins anew compares with
+// hasInFlight reports whether anything is on its way. What begins anew compares with
 // what is there, and should find it.
-func (f *follower) airborne() bool {
+func (f *follower) hasInFlight() bool {
 	return slices.ContainsFunc(f.flights, func(fl *flight) bool {
 		_, known, _ := fl.result()
 		return !known
@@ -480,7 +480,7 @@ func (f *follower) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), landPatience)
 	defer cancel()
 	f.feed.stop()
-	for f.airborne() && ctx.Err() == nil {
+	for f.hasInFlight() && ctx.Err() == nil {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():

@@ -84,7 +84,7 @@ func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool
 				e.unlink(before)
 				old = append(old, before)
 			}
-			m.unborn = before == nil && !restore
+			m.notYetInForce = before == nil && !restore
 			e.link(m)
 			fresh = append(fresh, m)
 		}

@@ -21,7 +21,7 @@ import (
 
 // Rows of the telemetry that nobody adds to any more are sealed: packed into blocks (entity/block),
 // a tenth of their size. The sealer goes partition by partition, in a partition series by series,
-// and takes from each the rows of the hours that are ripe. What it does is a slice: a short
+// and takes from each the rows of the hours that are due. What it does is a slice: a short
 // transaction on a connection of its own, whose commit does not wait for the disk, and which leaves
 // the database in a state that means the same as before. If it is lost, or the process ends between
 // two slices, there are rows instead of a block, and they are sealed again.
@@ -45,7 +45,7 @@ const (
 	sliceTime = 20 * time.Millisecond
 
 	// seriesPage is how many series of a partition are looked up at once, and maxRanges how many
-	// ranges of ripe hours are looked at in one pass over a partition.
+	// ranges of due hours are looked at in one pass over a partition.
 	seriesPage = 256
 	maxRanges  = 32
 )
@@ -97,7 +97,7 @@ func (p *sealing) forget() {
 type pass struct {
 	span
 	froms, tos []int64
-	whole      bool // the ranges have all hours of the partition but those that are not ripe
+	whole      bool // the ranges have all hours of the partition but those that are not due
 	begun      sealed.Mark
 }
 
@@ -114,18 +114,18 @@ func (p *sealing) plan(s span, now time.Time, all bool) (pass, bool) {
 	if at, ok := p.failed[s]; ok && now.Sub(at) < p.after {
 		walked = true
 	}
-	ripe, unripe := p.hours.Split(s.lo, s.hi, now)
-	if len(ripe) == 0 && (walked || !p.hours.Settled(now)) {
+	due, early := p.hours.Split(s.lo, s.hi, now)
+	if len(due) == 0 && (walked || !p.hours.Settled(now)) {
 		return one, false
 	}
 	if !p.hours.Settled(now) { // of the others it is not known yet when they got their rows
 		one.froms, one.tos, one.whole = nil, nil, false
-		for _, hour := range ripe[:min(len(ripe), maxRanges)] {
+		for _, hour := range due[:min(len(due), maxRanges)] {
 			one.froms, one.tos = append(one.froms, hour*sealed.HourMS), append(one.tos, (hour+1)*sealed.HourMS)
 		}
 		return one, true
 	}
-	for _, hour := range unripe {
+	for _, hour := range early {
 		last := len(one.froms) - 1
 		if len(one.froms) == maxRanges {
 			one.tos[last], one.whole = hour*sealed.HourMS, false
@@ -179,7 +179,7 @@ func (s *Store) seals(ctx context.Context) {
 	}
 }
 
-// sealSpans seals the hours that are ripe, or all, slice by slice, until ctx ends.
+// sealSpans seals the hours that are due, or all, slice by slice, until ctx ends.
 func (s *Store) sealSpans(ctx context.Context, all bool) error {
 	var errs []error
 	for _, p := range s.spans.all() {
@@ -254,10 +254,10 @@ func (s *Store) seriesAfter(ctx context.Context, p *pass, after seriesNum) (list
 			return err
 		}
 		var found seriesNum
-		var ripe bool
+		var due bool
 		n := 0
-		_, err = pgx.ForEachRow(rows, []any{&found.entity, &found.key, &ripe}, func() error {
-			if n++; ripe {
+		_, err = pgx.ForEachRow(rows, []any{&found.entity, &found.key, &due}, func() error {
+			if n++; due {
 				list = append(list, found)
 			}
 			if n == seriesPage {

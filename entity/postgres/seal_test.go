@@ -574,9 +574,9 @@ func TestHoursAreSealedWhenNothingCameForAWhile(t *testing.T) {
 	for h := range int64(100) {
 		s.touch(row(2*h, 1), opened.Add(60*time.Minute))
 	}
-	s.sealing.hours.Touch(5, sealed.RipeRows, opened.Add(60*time.Minute))
+	s.sealing.hours.Touch(5, sealed.DueRows, opened.Add(60*time.Minute))
 	if one, _ := s.sealing.plan(week, opened.Add(61*time.Minute), false); one.whole || len(one.froms) != maxRanges || !one.has(5) || one.has(150) {
-		t.Errorf("a pass over many hours that are not ripe: %+v", one)
+		t.Errorf("a pass over many hours that are not due: %+v", one)
 	}
 }
 

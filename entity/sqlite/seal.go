@@ -70,7 +70,7 @@ func (s *Store) seals(stop <-chan struct{}) {
 	}
 }
 
-// sealHours seals the hours that are ripe, or all, slice by slice, until stop is closed.
+// sealHours seals the hours that are due, or all, slice by slice, until stop is closed.
 func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
 	var errs []error
 	for after := int64(math.MinInt64); ; {
@@ -80,9 +80,9 @@ func (s *Store) sealHours(stop <-chan struct{}, all bool) error {
 		}
 		for _, hour := range hours {
 			s.writing.Lock()
-			ripe := all || s.w.touched.Ripe(hour, time.Now())
+			due := all || s.w.touched.Due(hour, time.Now())
 			s.writing.Unlock()
-			if !ripe {
+			if !due {
 				continue
 			}
 			stopped, err := s.sealHour(stop, hour)

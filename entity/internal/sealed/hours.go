@@ -11,8 +11,8 @@ const (
 	DefaultAfter = 10 * time.Minute
 	// anyway is after how long an hour is sealed that still gets readings.
 	anyway = time.Hour
-	// RipeRows is after how many readings an hour is sealed that still gets them.
-	RipeRows = 1 << 20
+	// DueRows is after how many readings an hour is sealed that still gets them.
+	DueRows = 1 << 20
 	// every is how often it is looked for hours to seal.
 	every = 10 * time.Second
 
@@ -42,13 +42,13 @@ type touch struct {
 }
 
 // NewHours returns those of a store that is opened now. Nothing must come for an hour for so long
-// before it is ripe.
+// before it is due.
 func NewHours(after time.Duration) Hours {
 	return Hours{after: after, opened: time.Now(), touched: make(map[int64]touch)}
 }
 
 // Touch notes that rows have come to an hour. It reports whether there were too many hours to
-// remember, so that all others are forgotten: these are ripe a little early.
+// remember, so that all others are forgotten: these are due a little early.
 func (h *Hours) Touch(hour int64, rows int, now time.Time) (forgotten bool) {
 	t, ok := h.touched[hour]
 	if !ok {
@@ -63,37 +63,37 @@ func (h *Hours) Touch(hour int64, rows int, now time.Time) (forgotten bool) {
 	return forgotten
 }
 
-// Ripe reports whether an hour is to be sealed.
-func (h *Hours) Ripe(hour int64, now time.Time) bool {
+// Due reports whether an hour is to be sealed.
+func (h *Hours) Due(hour int64, now time.Time) bool {
 	t, ok := h.touched[hour]
 	if !ok {
 		return h.Settled(now)
 	}
-	return now.Sub(t.last) >= h.after || now.Sub(t.first) >= anyway || t.rows >= RipeRows
+	return now.Sub(t.last) >= h.after || now.Sub(t.first) >= anyway || t.rows >= DueRows
 }
 
-// Settled reports whether hours are ripe that have got no rows since the store was opened.
+// Settled reports whether hours are due that have got no rows since the store was opened.
 func (h *Hours) Settled(now time.Time) bool { return now.Sub(h.opened) >= h.after }
 
 // Sealed notes that an hour has no rows any more.
 func (h *Hours) Sealed(hour int64) { delete(h.touched, hour) }
 
 // Split returns the hours that were touched in a range [from, to) of times, in order: those that are
-// ripe, and the others.
-func (h *Hours) Split(from, to int64, now time.Time) (ripe, others []int64) {
+// due, and the others.
+func (h *Hours) Split(from, to int64, now time.Time) (due, others []int64) {
 	for hour := range h.touched {
 		if ts := hour * HourMS; ts < from || ts >= to {
 			continue
 		}
-		if h.Ripe(hour, now) {
-			ripe = append(ripe, hour)
+		if h.Due(hour, now) {
+			due = append(due, hour)
 		} else {
 			others = append(others, hour)
 		}
 	}
-	slices.Sort(ripe)
+	slices.Sort(due)
 	slices.Sort(others)
-	return ripe, others
+	return due, others
 }
 
 // Mark is a moment between two touches.

@@ -10,25 +10,25 @@ import (
 func TestAnHourIsSealedWhenNothingCameForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHours(10 * time.Minute)
-		ripe := func(hour int64, want bool, when string) {
+		due := func(hour int64, want bool, when string) {
 			t.Helper()
-			if got := h.Ripe(hour, time.Now()); got != want {
-				t.Errorf("%s: ripe is %v", when, got)
+			if got := h.Due(hour, time.Now()); got != want {
+				t.Errorf("%s: due is %v", when, got)
 			}
 		}
-		ripe(1, false, "just opened")
+		due(1, false, "just opened")
 		time.Sleep(10 * time.Minute)
-		ripe(1, true, "10 minutes later")
+		due(1, true, "10 minutes later")
 		h.Touch(1, 5, time.Now())
-		ripe(1, false, "after a row")
+		due(1, false, "after a row")
 		for range 6 {
 			time.Sleep(9 * time.Minute)
-			ripe(1, false, "while rows come")
+			due(1, false, "while rows come")
 			h.Touch(1, 5, time.Now())
 		}
 		time.Sleep(6 * time.Minute)
-		ripe(1, true, "after an hour of rows")
-		h.Touch(2, RipeRows, time.Now())
-		ripe(2, true, "after very many rows")
+		due(1, true, "after an hour of rows")
+		h.Touch(2, DueRows, time.Now())
+		due(2, true, "after very many rows")
 	})
 }
