@@ -43,14 +43,16 @@ type lot[M any] struct {
 	giving  []func(error) // wait until nothing of it is here any more
 	later   []parcel[M]   // marks of an epoch that is not known yet
 	pumping bool          // the router sends what waits
+	full    bool          // there was no room on the way to the owner: the router looks again by itself
 
 	// Guarded by mu.
-	sent   bool        // something has been sent to the owner in this epoch
-	cut    bool        // it cannot be reached
-	flying int         // how many are sending beside the router
-	left   []parcel[M] // what activations have left: older than what follows
-	early  []parcel[M]
-	queue  []parcel[M]
+	sent    bool        // something has been sent to the owner in this epoch
+	cut     bool        // it cannot be reached
+	flying  int         // how many are sending beside the router
+	looking bool        // the router was told of a message that has come to wait, and has not looked since
+	left    []parcel[M] // what activations have left: older than what follows
+	early   []parcel[M]
+	queue   []parcel[M]
 }
 
 // gate is what a node waits for before it sends to a new owner what it would have sent to a former one.
@@ -150,26 +152,30 @@ func (l *lot[M]) leave() (look bool) {
 }
 
 // park adds a message that waits. parked counts it; one in each lot may always wait. lost is the peer that could
-// not be reached, the zero peer for none: it may not be the owner any more.
-func (l *lot[M]) park(m actor.Held[M], parked *parking, lost peer) bool {
+// not be reached, the zero peer for none: it may not be the owner any more. look says that the router has to be
+// told: what the message has waited for may have come to an end meanwhile.
+func (l *lot[M]) park(m actor.Held[M], parked *parking, lost peer) (ok, look bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = l.cut || lost != peer{} && lost == l.to
 	l.open.Store(false) // until the router has sent it: what follows must not find another way
 	p := parcel[M]{m: m, counted: true, since: time.Now()}
-	if stamp := m.Stamp(); stamp != 0 && stamp >= l.epoch {
-		if !parked.enter(len(l.early) == 0) {
-			return false
-		}
-		l.early = append(l.early, p)
-		return true
+	stamp := m.Stamp()
+	list, ready := &l.queue, !l.blocked(stamp) && (l.here || l.sendsOn())
+	if stamp != 0 && stamp >= l.epoch {
+		list, ready = &l.early, l.here && stamp == l.epoch
 	}
-	if !parked.enter(len(l.queue) == 0) {
-		return false
+	if !parked.enter(len(*list) == 0) {
+		return false, false
 	}
-	l.queue = append(l.queue, p)
-	return true
+	*list = append(*list, p)
+	look = ready && !l.pumping && !l.looking // a look costs as much as waits, so many share one
+	l.looking = l.looking || look
+	return true, look
 }
+
+// sendsOn reports whether the router may send to the owner what waits. REQUIRES: mu held.
+func (l *lot[M]) sendsOn() bool { return !l.here && l.to != (peer{}) && !l.cut && !l.full }
 
 // yield takes what an activation has left, and what its handle holds, since it may not have another one.
 func (l *lot[M]) yield(mail []actor.Held[M]) {
@@ -188,14 +194,14 @@ func (l *lot[M]) reroute(epoch uint64, mine bool, to peer, gated func(old peer) 
 	if epoch == l.epoch { // the map may have come before the members that it names, this one among them
 		l.mine = mine
 		if l.to != to {
-			l.to, l.cut = to, false
+			l.to, l.cut, l.full = to, false, false
 		}
 		return false
 	}
 	if l.sent && !l.mine && gated(l.to) {
 		l.gates = append(l.gates, &gate{via: l.to, stamp: l.epoch, want: epoch, since: time.Now()})
 	}
-	l.epoch, l.mine, l.to, l.sent, l.cut = epoch, mine, to, false, false
+	l.epoch, l.mine, l.to, l.sent, l.cut, l.full = epoch, mine, to, false, false, false
 	if l.held.Load() != 0 && l.held.Load() != epoch {
 		stop = true
 	}
@@ -275,6 +281,7 @@ const (
 func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail []parcel[M]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.looking = false
 	if l.giving != nil && l.flying == 0 && len(l.m) == 0 {
 		done, l.giving = l.giving, nil
 		return lotGiven, done, nil, nil
@@ -300,11 +307,13 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 		l.early = early
 		queue, waits := l.unblocked(l.queue)
 		mail, l.queue = append(mail, queue...), waits
-	case !l.here && l.to != (peer{}) && !l.cut:
+	case l.sendsOn():
 		d = lotThere
 		queue, waits := l.unblocked(l.queue)
-		l.left = append(l.left, queue...)
-		mail, l.left, l.queue = l.left, nil, waits
+		if mail = queue; len(l.left) > 0 { // else without a copy, since all of it may be put back
+			mail = append(l.left, queue...)
+		}
+		l.left, l.queue = nil, waits
 		l.sent = l.sent || len(mail) > 0
 	}
 	if len(mail) == 0 {
@@ -319,8 +328,15 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 func (l *lot[M]) putBack(mail []parcel[M], cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut, l.pumping = cut, false
+	l.cut, l.full, l.pumping = cut, !cut, false
 	l.queue = append(mail, l.queue...)
+}
+
+// retry notes that there may be room on the way to the owner again.
+func (l *lot[M]) retry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full = false
 }
 
 // addMark adds a mark to what waits.

@@ -37,7 +37,7 @@ func TestNothingOvertakesWhatTheRouterSends(t *testing.T) {
 	if w, _, _ := l.enter(epoch); w != toHandle {
 		t.Error("nothing is in the way any more, and a message waits")
 	}
-	if !l.park(actor.Held[int]{}, &parking{limit: 1}, peer{}) || l.open.Load() {
+	if ok, _ := l.park(actor.Held[int]{}, &parking{limit: 1}, peer{}); !ok || l.open.Load() {
 		t.Error("a message waits, and the next one of its sender would go to the activation at once")
 	}
 }
@@ -54,8 +54,8 @@ func TestAMessageThatFailsLateCutsNobodyElseOff(t *testing.T) {
 	}
 	l.reroute(4, false, b, isGone)
 	l.leave()
-	if !l.park(actor.Held[int]{}, &parking{limit: 1}, to) {
-		t.Fatal("the message must not wait")
+	if ok, look := l.park(actor.Held[int]{}, &parking{limit: 1}, to); !ok || !look {
+		t.Fatal("the message must not wait, or the router is not told")
 	}
 	if duty, _, _, mail := l.next(true); duty != lotThere || len(mail) != 1 {
 		t.Errorf("the router has the duty %d with %d parcels: want %d and one", duty, len(mail), lotThere)
@@ -68,6 +68,58 @@ func TestAMessageThatFailsLateCutsNobodyElseOff(t *testing.T) {
 	l.park(actor.Held[int]{}, &parking{limit: 1}, b)
 	if duty, _, _, _ := l.next(true); duty != lotRests {
 		t.Errorf("the owner cannot be reached, and the router has the duty %d", duty)
+	}
+}
+
+// TestTheRouterLooksOnceAtWhatFindsNoRoom has messages wait while the way to the owner has no room. A look copies what
+// waits: one for each message would make all of them together quadratic.
+func TestTheRouterLooksOnceAtWhatFindsNoRoom(t *testing.T) {
+	for _, n := range []int{100, 400} {
+		l, parked := &lot[int]{epoch: 3, to: peer{node: "a"}}, &parking{limit: int64(n)}
+		looks, moved := 0, 0
+		router := func() {
+			duty, _, _, mail := l.next(true)
+			if looks++; duty == lotThere {
+				moved += len(mail)
+				l.putBack(mail, false)
+			}
+		}
+		for range n {
+			ok, look := l.park(actor.Held[int]{}, parked, peer{})
+			if !ok {
+				t.Fatal("there is no place for the message")
+			}
+			if look {
+				router()
+			}
+		}
+		if looks != 1 || moved != 1 {
+			t.Errorf("for %d messages the router has looked %d times at %d messages, want once at one", n, looks, moved)
+		}
+		l.retry()
+		if duty, _, _, mail := l.next(true); duty != lotThere || len(mail) != n {
+			t.Errorf("later the router has the duty %d with %d messages: want %d with %d", duty, len(mail), lotThere, n)
+		}
+	}
+}
+
+// TestTheRouterIsToldOnce has messages come to wait before the router has a turn.
+func TestTheRouterIsToldOnce(t *testing.T) {
+	l, parked := &lot[int]{epoch: 3, mine: true}, &parking{limit: 100}
+	if err := l.take(3); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, false} {
+		if _, look := l.park(actor.Held[int]{}, parked, peer{}); look != want {
+			t.Errorf("message %d: the router is told: %v, want %v", i+1, look, want)
+		}
+	}
+	if duty, _, _, mail := l.next(true); duty != lotHere || len(mail) != 3 {
+		t.Errorf("the router has the duty %d with %d messages: want %d with 3", duty, len(mail), lotHere)
+	}
+	l.next(true)
+	if _, look := l.park(actor.Held[int]{}, parked, peer{}); !look {
+		t.Error("the router is not told of what has come after its look")
 	}
 }
 

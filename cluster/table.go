@@ -197,16 +197,14 @@ func (t *table[M]) Hold(key string, m actor.Held[M]) error {
 
 // park has a message wait, since it is not known where it goes, or since that peer could not be reached.
 func (t *table[M]) park(l *lot[M], m actor.Held[M], lost peer) error {
-	if !l.park(m, &t.parked, lost) {
+	ok, look := l.park(m, &t.parked, lost)
+	if !ok {
 		return fmt.Errorf("%d messages wait for an owner of their shard: %w", t.cfg.park, actor.ErrMailboxFull)
 	}
 	if t.node.closed.Load() { // it may have been there too late to be refused
 		t.endLot(l)
 		return nil
 	}
-	l.mu.RLock() // what it has waited for may have come to an end meanwhile
-	look := !l.pumping && (l.here || !l.cut && l.to != (peer{})) && !l.blocked(m.Stamp())
-	l.mu.RUnlock()
 	if look {
 		t.look(m.Key())
 	}
@@ -477,7 +475,10 @@ func (t *table[M]) unpark(mail []parcel[M]) {
 
 // again looks at a lot once more, when there may be room on the way to its owner.
 func (t *table[M]) again(ctx *actor.Context[any], i int) {
-	ctx.After(fmt.Sprint("again ", t.virtual.Name(), "/", i), roomPause, stroke(func(ctx *actor.Context[any], _ *router) { t.advance(ctx, i) }))
+	ctx.After(fmt.Sprint("again ", t.virtual.Name(), "/", i), roomPause, stroke(func(ctx *actor.Context[any], _ *router) {
+		t.lots[i].retry()
+		t.advance(ctx, i)
+	}))
 }
 
 // sendOn sends what has waited to the owner. It returns how much it has sent: all, unless the owner cannot
