@@ -29,7 +29,7 @@ TEST_TIMEOUT ?= 20m
 # This many executions take ten to twenty seconds a target on two cores.
 FUZZ_EXECS ?= 100000x
 
-# How long `make stress` and `make soak` take.
+# How long `make stress` takes, and each of the two halves of `make soak`.
 STRESS_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
 
@@ -135,7 +135,7 @@ bench-test: $(GOLANGCI) ## Lint and test the benchmark's own code, with tiny siz
 	cd bench && ../$(GOLANGCI) run --allow-parallel-runners ./... && $(GO) mod tidy -e -diff && $(GO) test -count=1 ./...
 
 .PHONY: soak
-soak: setup ## Run the long forms of the tests, stress and fuzz, half an hour in all, and say what ran.
+soak: setup ## Run a cluster in trouble for half an hour, and the long forms of the tests, stress and fuzz for another one, and say what ran.
 	scripts/soak.sh $(SOAK_SECONDS)
 
 .PHONY: clean

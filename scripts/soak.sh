@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs what finds more the longer it runs, each part but raced for a third of the time:
-# scripts/soak.sh [SECONDS, 1800 by default]
+# Runs what finds more the longer it runs: chaos for the whole of the time, and then each
+# part but raced for a third of it: scripts/soak.sh [SECONDS, 1800 by default]
 #
+#   chaos   the processes of a cluster killed, stopped and cut off, with random seeds
 #   long    the packages that use internal/soaktest, with the long form of their tests
 #   raced   the race detector on what is tested without it in `make test`, once
 #   stress  scripts/stress.sh
@@ -24,6 +25,19 @@ part() {
   "$@" || status=$?
   [ "$status" = 0 ] || failed=1
   summary+="soak: $name: $((SECONDS - began))s, $([ "$status" = 0 ] && echo passed || echo FAILED)"$'\n'
+}
+
+chaos() {
+  local log status=0
+  log=$(mktemp)
+  go test -count=1 -timeout="$((seconds + 1800))s" -v -run Trouble ./cluster/chaos -chaos.time "${seconds}s" >"$log" 2>&1 || status=$?
+  if [ "$status" = 0 ]; then
+    sed -n 's/^.*soak: /  /p' "$log"
+  else
+    cat "$log"
+  fi
+  rm -f "$log"
+  return "$status"
 }
 
 long() {
@@ -62,6 +76,7 @@ raced() {
 stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 
+part chaos
 part long
 part raced
 part stress

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -55,7 +56,8 @@ type world struct {
 	evidence *evidence
 	keys     []string
 	ttl      time.Duration
-	talks    bool // the nodes tell numbers
+	talks    bool      // the nodes tell numbers
+	until    time.Time // a fault that could take long ends then
 	m        *member
 
 	mu      sync.Mutex
@@ -220,6 +222,9 @@ func (w *world) await(what string, holds func() bool) {
 
 // some waits for a time of up to most.
 func (w *world) some(most time.Duration) {
+	if most <= 0 {
+		return
+	}
 	_ = pause.For(w.ctx, time.Duration(w.rand.Int64N(int64(most))))
 }
 
@@ -501,10 +506,16 @@ var longFaults = append(slices.Clip(faults), fault{"is stopped for long", func(w
 	p, began := w.proc(name), time.Now()
 	p.signal(syscall.SIGSTOP)
 	took := w.answer("long")
-	w.some(longest - time.Since(began))
+	w.some(min(longest, time.Until(w.until)) - time.Since(began))
 	p.signal(syscall.SIGCONT)
 	return fmt.Sprintf("for %v: all keys have answered after %v, with a TTL of %v", time.Since(began), took, ttl)
 }})
+
+// chaosTime has TestAClusterInTroubleLosesNothing make rounds of the long form, with random seeds.
+var chaosTime = flag.Duration("chaos.time", 0, "make rounds until this `time` is over, with a seed of its own each, in place of one short round")
+
+// afterChaos is for what follows when that time is over: the round under way ends, and is judged.
+const afterChaos = 10 * time.Minute
 
 // seedsVariable has TestAClusterInTroubleLosesNothing make a round of the long form with each of these seeds, with commas
 // between them.
@@ -513,35 +524,45 @@ const seedsVariable = "GREENROOM_CHAOS_SEEDS"
 // TestAClusterInTroubleLosesNothing has each fault happen to nodes under load, and judges what has come of it.
 func TestAClusterInTroubleLosesNothing(t *testing.T) {
 	t.Parallel()
-	seeds, faults := []uint64{1}, faults
-	if rounds := soaktest.Rounds(t, 1, 25); rounds > 1 {
-		seeds, faults = nil, longFaults
-		for range rounds {
-			seeds = append(seeds, rand.Uint64())
-		}
+	began := time.Now()
+	round := func(i int, seed uint64, faults []fault, until time.Time) bool {
+		return t.Run(fmt.Sprintf("%d/seed=%#x", i, seed), func(t *testing.T) { trouble(t, seed, faults, until) })
 	}
 	if list := os.Getenv(seedsVariable); list != "" {
-		seeds, faults = nil, longFaults
-		for text := range strings.SplitSeq(list, ",") {
+		for i, text := range strings.Split(list, ",") {
 			seed, err := strconv.ParseUint(text, 0, 64)
 			if err != nil {
 				t.Fatalf("%s must be numbers with commas between them, such as 0x2f,7, not %q", seedsVariable, list)
 			}
-			seeds = append(seeds, seed)
+			round(i+1, seed, longFaults, began.Add(time.Hour))
+		}
+		return
+	}
+	if *chaosTime <= 0 {
+		round(1, 1, faults, began.Add(time.Hour))
+		return
+	}
+	rounds, failed, until := 0, 0, began.Add(*chaosTime)
+	for rounds == 0 || time.Now().Before(until) {
+		if rounds++; !round(rounds, rand.Uint64(), longFaults, until) {
+			failed++
 		}
 	}
-	for i, seed := range seeds {
-		t.Run(fmt.Sprintf("%d/seed=%#x", i+1, seed), func(t *testing.T) { trouble(t, seed, faults) })
-	}
+	t.Logf("soak: chaos for %v: rounds: %d, failed: %d", time.Since(began).Round(time.Second), rounds, failed)
 }
 
-func trouble(t *testing.T, seed uint64, faults []fault) {
+// trouble is a round: each fault happens once, as far as it can begin before a time.
+func trouble(t *testing.T, seed uint64, faults []fault, until time.Time) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, errors.New("the round takes too long"))
 	defer cancel()
 	w := newWorld(ctx, t, seed, ttl, false)
+	w.until = until
 	w.answer("the start")
 	end := w.load(ctx)
-	for _, i := range w.rand.Perm(len(faults)) {
+	for n, i := range w.rand.Perm(len(faults)) {
+		if n > 0 && time.Now().After(until) {
+			break
+		}
 		name := w.busiest()
 		if w.rand.IntN(4) == 0 {
 			name = nodeNames[w.rand.IntN(len(nodeNames))]

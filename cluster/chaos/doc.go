@@ -2,8 +2,10 @@
 // other and from their engine, while they are under load. It has nothing else.
 //
 //	go test ./cluster/chaos -v                     # one round, half a minute
-//	GREENROOM_SOAK=1 go test ./cluster/chaos -v    # as in `make soak`, about 40 minutes
+//	go test ./cluster/chaos -chaos.time 10m -v     # rounds of the long form, each with a seed of its own
 //	GREENROOM_CHAOS_SEEDS=0x2f,7 go test ./cluster/chaos -run Trouble -v    # rounds of the long form again
+//
+// Longer than 10 minutes also needs the -timeout of go test; `make soak` does that for half an hour.
 //
 // A round has three nodes, each a process, whose durable virtual actors are registers: a message swaps the
 // value of one for another. The test's own process has references to them, and judges what has come of it:

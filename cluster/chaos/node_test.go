@@ -5,6 +5,7 @@ package chaos_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -332,6 +333,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	if *chaosTime > 0 { // go test sets a limit of 10 minutes, and ends the process a minute after that
+		if err := flag.Set("test.timeout", (*chaosTime + afterChaos).String()); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }
