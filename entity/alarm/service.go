@@ -141,28 +141,19 @@ func (s *Service) do(ctx context.Context, f func(context.Context, *engine) error
 // run follows the changes until the service is closed, and begins anew when the runtime
 // fails it. err is why it has to do so at once.
 func (s *Service) run(f *follower, err error) {
-	delay := s.cfg.RetryMin
-	for {
-		if err == nil {
-			began := time.Now()
-			err = f.follow()
-			f.end(err)
-			if time.Since(began) > s.cfg.RetryMax {
-				delay = s.cfg.RetryMin
-			}
-		}
-		if s.ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
-			s.cancel()
-			return
-		}
+	defer s.cancel()
+	owner.Rerun(s.ctx, s.cfg.RetryMin, s.cfg.RetryMax, err, func() error {
+		err := f.follow()
+		f.end(err)
+		return err
+	}, func(why error, delay time.Duration) (err error) {
 		s.count.restarts.Add(1)
-		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "alarms begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
-		if s.standBy(err, delay) != nil {
-			return
+		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "alarms begin anew from the place that is durable", slog.Any("error", why), slog.Duration("after", delay))
+		if err = s.standBy(why, delay); err == nil {
+			f, err = s.begin(s.ctx)
 		}
-		delay = min(2*delay, s.cfg.RetryMax)
-		f, err = s.begin(s.ctx)
-	}
+		return err
+	})
 }
 
 // standBy waits, and refuses meanwhile what it is called for.

@@ -358,31 +358,23 @@ func (s *Service) Sync(ctx context.Context) error {
 // run follows the changes until the service is closed, and begins anew when the
 // runtime fails it. err is why it has to do so at once.
 func (s *Service) run(f *follower, err error) {
-	delay := s.cfg.RetryMin
-	for {
-		if err == nil {
-			began := time.Now()
-			err = f.follow()
-			f.end()
-			if time.Since(began) > s.cfg.RetryMax {
-				delay = s.cfg.RetryMin
-			}
-		}
-		if s.ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
-			s.cancel()
-			return
-		}
+	defer s.cancel()
+	owner.Rerun(s.ctx, s.cfg.RetryMin, s.cfg.RetryMax, err, func() error {
+		err := f.follow()
+		f.end()
+		return err
+	}, func(why error, delay time.Duration) error {
 		s.count.restarts.Add(1)
-		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", err), slog.Duration("after", delay))
-		if s.standBy(f, err, delay) != nil {
-			return
+		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "mappings begin anew from the place that is durable", slog.Any("error", why), slog.Duration("after", delay))
+		if err := s.standBy(f, why, delay); err != nil {
+			return err
 		}
-		delay = min(2*delay, s.cfg.RetryMax)
-		var fresh *follower
-		if fresh, err = s.begin(s.ctx); fresh != nil {
+		fresh, err := s.begin(s.ctx)
+		if fresh != nil {
 			f = fresh
 		}
-	}
+		return err
+	})
 }
 
 // standBy waits. Meanwhile the follower that has ended answers who only looks. The others

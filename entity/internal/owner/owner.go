@@ -3,7 +3,11 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 // Calls passes calls to the owner of an S. Make it with make; it needs no buffer. Its methods are
@@ -38,6 +42,29 @@ func (c Call[S]) Run(ctx context.Context, s S) error { return c.f(ctx, s) }
 
 // Answer ends the caller's wait. It does not block.
 func (c Call[S]) Answer(err error) { c.done <- err }
+
+// Rerun calls work, and again with its error each time that it has failed, until ctx ends or the
+// runtime is closed. again waits for delay and prepares the next call of work; if it fails, it is
+// called once more with that error. The delay doubles from shortest to longest, and is shortest once
+// more after a call of work that took longer than longest. err is the reason to begin with again,
+// nil to begin with work.
+func Rerun(ctx context.Context, shortest, longest time.Duration, err error, work func() error, again func(why error, delay time.Duration) error) {
+	delay := shortest
+	for {
+		if err == nil {
+			began := time.Now()
+			err = work()
+			if time.Since(began) > longest {
+				delay = shortest
+			}
+		}
+		if ctx.Err() != nil || errors.Is(err, entity.ErrClosed) {
+			return
+		}
+		err = again(err, delay)
+		delay = min(2*delay, longest)
+	}
+}
 
 // Wait waits for the goroutines of wg, and returns the cause of ctx if that ends before they do.
 func Wait(ctx context.Context, wg *sync.WaitGroup) error {

@@ -3,9 +3,13 @@ package owner
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/entity"
 )
 
 func TestCallReturnsTheAnswerOfTheOwner(t *testing.T) {
@@ -65,6 +69,43 @@ func TestWaitEndsWithTheGoroutinesOrTheContext(t *testing.T) {
 		close(release)
 		if err := Wait(t.Context(), &wg); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestRerunWaitsLongerAfterEachFailureUntilWorkHasLasted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const s = time.Second
+		failed := errors.New("failed")
+		var delays []time.Duration
+		works := 0
+		work := func() error {
+			switch works++; works {
+			case 3:
+				time.Sleep(5 * s) // it has lasted
+			case 5:
+				return entity.ErrClosed
+			}
+			return failed
+		}
+		again := func(why error, delay time.Duration) error {
+			if !errors.Is(why, failed) {
+				t.Errorf("again for %v", why)
+			}
+			if delays = append(delays, delay); len(delays) == 2 {
+				return failed // it could not be prepared
+			}
+			return nil
+		}
+		Rerun(t.Context(), s, 4*s, failed, work, again)
+		if want := []time.Duration{s, 2 * s, 4 * s, 4 * s, s, 2 * s}; !slices.Equal(delays, want) || works != 5 {
+			t.Errorf("waited for %v, want %v; worked %d times", delays, want, works)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		Rerun(ctx, s, s, nil, func() error { cancel(); return failed }, again)
+		if len(delays) != 6 {
+			t.Error("it goes on after the end of its context")
 		}
 	})
 }
