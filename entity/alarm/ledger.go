@@ -19,6 +19,7 @@ type ledger struct {
 	at        map[itemKey]int     // where in items
 	times     map[string][]string // the keys of kind timeKind in items, by entity and rule
 	bytes     int
+	recent    recent
 }
 
 type itemKey struct{ kind, key string }
@@ -123,6 +124,9 @@ func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit in
 
 // alarm reads an alarm by its ID. One that cannot be read is as if there were none.
 func (l *ledger) alarm(ctx context.Context, id string) (*Alarm, error) {
+	if a := l.recent.find(id); a != nil {
+		return a, nil
+	}
 	for _, kind := range []string{openKind, closedKind} {
 		body, err := l.body(ctx, kind, id)
 		if err != nil {
@@ -165,6 +169,7 @@ func (l *ledger) keep(a *Alarm, was *prior) error {
 	if was != nil && was.open != a.Open() {
 		l.set(other, a.ID, nil)
 	}
+	l.recent.forget(a.ID)
 	err := l.put(kind, a.ID, a)
 	for range 2 {
 		if err == nil {
@@ -173,11 +178,15 @@ func (l *ledger) keep(a *Alarm, was *prior) error {
 		a.shrink()
 		err = l.put(kind, a.ID, a)
 	}
+	if err == nil && a.Open() {
+		l.recent.add(a)
+	}
 	return err
 }
 
 // drop removes an alarm with all that leads to it.
 func (l *ledger) drop(a *Alarm) {
+	l.recent.forget(a.ID)
 	l.set(closedKind, a.ID, nil)
 	l.set(openKind, a.ID, nil)
 	l.set(entityKind, part(a.Entity)+a.ID, nil)
