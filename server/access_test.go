@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 	mqtt311 "github.com/eclipse/paho.mqtt.golang"
 
@@ -395,6 +394,7 @@ func TestTheAuditLogHasWhoChangedWhat(t *testing.T) {
 	var log struct {
 		Entries []struct{ Who, Action, What string }
 	}
+	s.as(tokens["operator"]).do("PUT", "/v1/scripts/none?check", `{"source":"function on_reading(e, r) end"}`, "Content-Type", mediaJSON) // which changes nothing
 	s.get("/v1/audit?limit=2", &log)
 	same(t, "the newest entries", log.Entries[:1], "[{operator deleteEntity /v1/entities/room-2}]")
 	if log.Entries[1].Action != "postPrincipal" || log.Entries[1].Who != "admin" {
@@ -545,11 +545,8 @@ func (r *running) puback(token, topic string) byte {
 
 func (r *running) pubackOf(token, topic, payload string) byte {
 	r.t.Helper()
-	c := paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(r.dialTCP())})
+	c := r.raw5(token)
 	defer func() { _ = c.Disconnect(&paho.Disconnect{}) }()
-	if _, err := c.Connect(r.t.Context(), &paho.Connect{ClientID: "p5", KeepAlive: 60, CleanStart: true, PasswordFlag: true, Password: []byte(token)}); err != nil {
-		r.t.Fatal(err)
-	}
 	resp, err := c.Publish(r.t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte(payload)})
 	if resp == nil {
 		r.t.Fatal(fmt.Errorf("no PUBACK: %w", err))

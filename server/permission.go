@@ -125,6 +125,9 @@ type caller struct {
 	about   string          // for the audit log, besides the path
 }
 
+// leftUnchanged says that the request changes nothing, which is therefore not in the audit log.
+func (c *caller) leftUnchanged() { c.changed = func() {} }
+
 type callerKey struct{}
 
 // callerOf returns the caller of the request of a context. Without a request, it returns a caller

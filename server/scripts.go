@@ -195,6 +195,7 @@ func (a *scriptAPI) put(ctx context.Context, in *putScriptRequest) (*answer[scri
 		if err := a.scripts.Check(in.Name, &sc); err != nil {
 			return nil, err
 		}
+		callerOf(ctx).leftUnchanged()
 		return &answer[scriptJSON]{status: http.StatusNoContent}, nil
 	}
 	who := callerOf(ctx).who
