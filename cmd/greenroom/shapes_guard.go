@@ -23,6 +23,8 @@ const (
 	connectWorkers   = 64
 	connectPasswords = 200 // at most; and no more than entities
 	firstWorkers     = 4
+	costConnects     = 2000 // in each round
+	costWorkers      = 8
 )
 
 // runSecure compares a server with TLS and credentials with one without.
@@ -73,6 +75,9 @@ func runConnects(ctx context.Context, s *suite) (err error) {
 		return err
 	}
 	fmt.Fprintf(s.stdout, "  %d first logins by password, each with an argon2id: %.0f/s\n", logins, float64(logins)/time.Since(began).Seconds())
+	if err := s.printCosts(ctx, logins); err != nil {
+		return err
+	}
 	elsewhere := func(ctx context.Context, place scratch) (*child, error) {
 		c, err := withPasswords(ctx, place)
 		if err == nil {
@@ -123,20 +128,14 @@ func (s *suite) idle(ctx context.Context, what string) error {
 			}
 		}
 	}()
-	errs := make([]error, idleWorkers)
-	var wg sync.WaitGroup
 	began := time.Now()
-	for w := range idleWorkers {
-		wg.Go(func() {
-			for i := w; i < n && errs[w] == nil; i += idleWorkers {
-				h := s.child.link.helloOf(fmt.Sprintf("idle-%d", i), i)
-				conns[i], errs[w] = s.child.link.connect(ctx, &h)
-			}
-		})
-	}
-	wg.Wait()
+	err = divided(n, idleWorkers, func(i int) (err error) {
+		h := s.child.link.helloOf(fmt.Sprintf("idle-%d", i), i)
+		conns[i], err = s.child.link.connect(ctx, &h)
+		return err
+	})
 	took := time.Since(began)
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := pause.For(ctx, idleSettle); err != nil {
@@ -170,17 +169,67 @@ func byPassword(i int) (name, password string) {
 // firstLogins logs in with each name once, and not many at a time, because the server refuses those
 // that would wait for long. Later logins are recognized.
 func (c *child) firstLogins(ctx context.Context, logins int) error {
-	errs := make([]error, firstWorkers)
-	var wg sync.WaitGroup
-	for w := range firstWorkers {
-		wg.Go(func() {
-			for i := w; i < logins && errs[w] == nil; i += firstWorkers {
-				h := hello{id: fmt.Sprintf("first-%d", i)}
-				h.name, h.password = byPassword(i)
-				nc, err := c.link.connect(ctx, &h)
-				if errs[w] = err; err == nil {
-					_ = nc.Close()
+	return divided(logins, firstWorkers, func(i int) error {
+		h := hello{id: fmt.Sprintf("first-%d", i)}
+		h.name, h.password = byPassword(i)
+		nc, err := c.link.connect(ctx, &h)
+		if err != nil {
+			return err
+		}
+		return nc.Close()
+	})
+}
+
+// printCosts prints the server's CPU time for a login that is recognized, and what of it is TLS: the
+// time for a connection that ends after the handshake. Both are measured in turns.
+func (s *suite) printCosts(ctx context.Context, logins int) error {
+	k := s.child.link
+	k.login = func(i int) (name, password string) { return byPassword(i % logins) }
+	ways := [...]func(i int) (net.Conn, error){
+		func(i int) (net.Conn, error) {
+			h := k.helloOf(fmt.Sprintf("cost-%d", i), i)
+			return k.connect(ctx, &h)
+		},
+		func(int) (net.Conn, error) { return k.dial(ctx) },
+	}
+	n := min(costConnects, s.entities(costConnects))
+	var cpu [len(ways)]float64
+	for range besideRounds {
+		for i, connect := range ways {
+			before, err := s.child.figures(ctx)
+			if err != nil {
+				return err
+			}
+			err = divided(n, costWorkers, func(i int) error {
+				nc, err := connect(i)
+				if err != nil {
+					return err
 				}
+				return nc.Close()
+			})
+			if err != nil {
+				return err
+			}
+			after, err := s.child.figures(ctx)
+			if err != nil {
+				return err
+			}
+			cpu[i] += after.cpu - before.cpu
+		}
+	}
+	each := 1e6 / float64(n*besideRounds)
+	fmt.Fprintf(s.stdout, "  a login that is recognized: %.0f µs of the server's CPU time, %.0f of them for the handshake of TLS\n", cpu[0]*each, cpu[1]*each)
+	return nil
+}
+
+// divided calls f with 0 to n-1, from several goroutines, each of which ends with its first error.
+func divided(n, workers int, f func(i int) error) error {
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n && errs[w] == nil; i += workers {
+				errs[w] = f(i)
 			}
 		})
 	}
