@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // guarded is a visit to a server with TLS on which who comes must log in.
@@ -28,6 +30,7 @@ type guarded struct {
 // TestDashboardOfAGuardedServer looks at the pages of a server with TLS as those see it who manage it.
 func TestDashboardOfAGuardedServer(t *testing.T) {
 	g := newGuarded(t)
+	g.run("people log in and out", (*guarded).testLogin)
 	g.login(g.token)
 	g.run("a device is connected by the commands that are shown", (*guarded).testConnect)
 	g.run("devices get credentials with a provision key", (*guarded).testProvisioning)
@@ -122,4 +125,39 @@ func (g *guarded) login(token string) {
 	p := g.open("/openapi.json", 1280, 900, "light")
 	evaluate[bool](p, fmt.Sprintf(`(fetch('/v1/session', {method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify({token: %q})}).then((answer) => (window.loggedIn = answer.ok)), true)`, token))
 	p.wait("the session", `window.loggedIn`)
+}
+
+// testLogin logs in by the form, on a phone, looks at who may do what there, and logs out.
+func (g *guarded) testLogin() {
+	const form = `document.querySelector('.login form')`
+	p := g.open("/", 390, 844, "dark")
+	enter := func(token string) {
+		p.wait("the form", form)
+		evaluate[bool](p, `((input) => (input.value = '', input.dispatchEvent(new Event('input', {bubbles: true}))))(document.querySelector('.login input[type=password]'))`)
+		p.do("enter a token", chromedp.SendKeys(".login input[type=password]", token), chromedp.Click(".login button[type=submit]"))
+	}
+	enter("gr_admin_wrong")
+	p.wait("the refusal", `document.querySelector('.login [role=alert]').textContent !== ''`)
+	if title := evaluate[string](p, `document.title`); !strings.HasPrefix(title, "Log in") {
+		g.t.Errorf("the title of the form is %q", title)
+	}
+	p.requireFits()
+	p.screenshot("login-phone")
+	// What is asked from now on may be asked again and again, each second.
+	evaluate[bool](p, `(window.asked = [], window.fetch = ((f) => (...args) => (window.asked.push(String(args[0])), f(...args)))(window.fetch), window.begun = performance.now(), true)`)
+	p.wait("a second and a half", `performance.now() > window.begun + 1500`)
+	if asked := evaluate[[]string](p, `window.asked`); len(asked) > 0 {
+		g.t.Errorf("without a login the page asks for %q", asked)
+	}
+	enter(g.token)
+	p.wait("the pages", `document.querySelector('.top .logout')`)
+	evaluate[bool](p, `(location.hash = '#/access', true)`)
+	p.wait("who may do what", `document.querySelectorAll('.access .listed').length === 2 && document.querySelectorAll('.access .listed tbody tr').length > 1`)
+	p.requireFits()
+	if cut := evaluate[[]string](p, `[...document.querySelectorAll('.access .listed tbody :is(th, td)'), document.querySelector('.top .logout')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)`); len(cut) > 0 {
+		g.t.Errorf("on a phone these are cut off: %q", cut)
+	}
+	p.screenshotWhole("access-phone")
+	p.do("log out", chromedp.Click(".top .logout"))
+	p.wait("the form again", form)
 }

@@ -95,7 +95,7 @@ function Header() {
       </span>
       {caller.value !== null && caller.value.name !== "" && (
         <button type="button" class="link logout" title={`Log out ${caller.value.name}`} onClick={() => void api.logout().finally(() => location.reload())}>
-          Log out {caller.value.name}
+          Log out<span class="logout-name"> {caller.value.name}</span>
         </button>
       )}
       <button type="button" class="theme" onClick={toggleTheme} aria-label={dark.value ? "Use the light theme" : "Use the dark theme"}>
@@ -171,7 +171,7 @@ function titleOf(current: Route): string {
 /** The title of the tab, which screen readers also announce for a new page. */
 function usePageTitle(): void {
   const current = route.value;
-  const title = titleOf(current);
+  const title = loggedOut.value ? "Log in" : titleOf(current);
   const shown = useRef("");
   useEffect(() => {
     document.title = `${title} · Greenroom`;

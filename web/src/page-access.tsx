@@ -42,8 +42,8 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
               <th scope="row">{principal.name}</th>
               <td>{grantText(principal)}</td>
               <td>{principal.credential}</td>
-              <td>{moment(principal.used_ms)}</td>
-              <td>{moment(principal.expires_ms)}</td>
+              <td data-label="used">{moment(principal.used_ms)}</td>
+              <td data-label="expires">{moment(principal.expires_ms)}</td>
               <td>
                 <button type="button" class="link" onClick={() => revoke(principal.name)} aria-label={`Revoke ${principal.name}`}>
                   Revoke

@@ -67,8 +67,9 @@ async function look(signal: AbortSignal): Promise<void> {
 
 let stop: (() => void) | undefined;
 
-/** Starts polling. Called again, when the user asks to retry, it starts over at once. */
-export function watchSystem(): void {
+/** Starts polling, and returns what ends it. Called again, when the user asks to retry, it starts over at once. */
+export function watchSystem(): () => void {
   stop?.();
   stop = poll(look, 1000);
+  return () => stop?.();
 }
