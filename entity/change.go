@@ -305,7 +305,7 @@ func grows(edits []AttributeEdit) bool {
 // intern makes the new leaves use the shared strings of their paths. by is who sends them.
 func (e *entityActor) intern(next [len(sections)]section, edit *Edit, by string) error {
 	keys := e.rt.keys
-	if !keys.roomy(len(edit.Attributes)) {
+	if !keys.surelyFits(len(edit.Attributes)) {
 		unknown := make(map[string]struct{})
 		for i := range edit.Attributes {
 			if a := &edit.Attributes[i]; !a.Removed() {

@@ -51,9 +51,9 @@ func (t *keyTable) id(name, by string) uint32 {
 // intern returns the table's own copy of a name, as id.
 func (t *keyTable) intern(name, by string) string { return t.name(t.id(name, by)) }
 
-// roomy reports at little cost whether by may surely bring n names. Where it may not, room
+// surelyFits reports at little cost whether by may surely bring n names. Where it may not, room
 // says it exactly.
-func (t *keyTable) roomy(n int) bool { return 2*(t.len()+n) <= t.max }
+func (t *keyTable) surelyFits(n int) bool { return 2*(t.len()+n) <= t.max }
 
 // room returns why by may not bring n names that are new, nil where it may. Several who
 // ask at once may exceed the bound together, by what is in one reading each.

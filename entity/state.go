@@ -107,7 +107,7 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string
 	for i := range readings {
 		samples += len(readings[i].Values)
 	}
-	if len(s.slots)+samples > MaxEntityKeys || !keys.roomy(samples) {
+	if len(s.slots)+samples > MaxEntityKeys || !keys.surelyFits(samples) {
 		if err := s.checkRoom(readings, keys, by); err != nil {
 			return nil, err
 		}

@@ -25,8 +25,8 @@ var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait ther
 // parcel is what a message carries. Those of scripts are counted in the account of the service that they are for, until it
 // handles them, or until it is known that they were not sent.
 type parcel struct {
-	body  []byte
-	stake *stake // nil for messages of Go
+	body   []byte
+	charge *charge // nil for messages of Go
 
 	redirected atomic.Pointer[parcel] // what the message carries since a service has redirected it
 }
@@ -63,14 +63,14 @@ func (p *parcel) Content() string {
 	return strings.Join(shown, " ")
 }
 
-// stake is what a parcel takes of an account.
-type stake struct {
+// charge is what a parcel takes of an account.
+type charge struct {
 	account *account
 	size    int64
 	left    atomic.Bool
 }
 
-func (k *stake) leave() {
+func (k *charge) leave() {
 	if !k.left.Swap(true) {
 		k.account.unhandled.Add(-k.size)
 	}
@@ -102,7 +102,7 @@ func (p *parcel) enter(a *account) error {
 		a.unhandled.Add(-size)
 		return errUnhandled
 	}
-	p.stake = &stake{account: a, size: size}
+	p.charge = &charge{account: a, size: size}
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (p *parcel) hold(w *walker) { w.size += int64(len(p.body)) + parcelSize }
 
 // leave takes the parcel out of the account. Further calls do nothing.
 func (p *parcel) leave() {
-	if k := p.now().stake; k != nil {
+	if k := p.now().charge; k != nil {
 		k.leave()
 	}
 }
@@ -119,13 +119,13 @@ func (p *parcel) leave() {
 // settle takes a request out of the account whose sender does not wait any more: err is what that has ended with. One that was given up
 // may still be in the mailbox, or may never have come there: it counts until it is handled or nobody has it.
 func (m *asked) settle(err error) {
-	k := m.now().stake
+	k := m.now().charge
 	if k == nil {
 		return
 	}
 	for _, end := range []error{context.DeadlineExceeded, context.Canceled, actor.ErrStopped} {
 		if errors.Is(err, end) {
-			runtime.AddCleanup(m, (*stake).leave, k)
+			runtime.AddCleanup(m, (*charge).leave, k)
 			return
 		}
 	}

@@ -88,7 +88,7 @@ func (rt *Runtime) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 		if err != nil {
 			done.Err = scriptError(err)
 		} else if !enacted { // not before: a service that fails with it starts again with the old one
-			rt.enact(v)
+			rt.putInForce(v)
 			enacted = true
 		}
 		report.Services = append(report.Services, done)
@@ -99,7 +99,7 @@ func (rt *Runtime) Reload(ctx context.Context, r Reload) (Reloaded, error) {
 	switch {
 	case enacted:
 	case len(report.Services) == 0:
-		rt.enact(v)
+		rt.putInForce(v)
 	default:
 		if now, err := rt.version(r.File); err == nil {
 			report.Version = now.Version

@@ -151,7 +151,7 @@ func (ss shapes) fillFields(s *shape, t reflect.Type, index []int) error {
 		case !f.IsExported():
 			return fmt.Errorf(`the field %s of %v is not exported: export it, or give it the tag lua:"-"`, f.Name, t)
 		case name == "":
-			name = snake(f.Name)
+			name = snakeCase(f.Name)
 		}
 		if _, taken := s.byName[name]; taken {
 			return fmt.Errorf("%v has two fields with the name %s", s.t, name)
@@ -199,8 +199,8 @@ func fieldName(f reflect.StructField) (name string, optional bool) {
 	return "", optional
 }
 
-// snake returns the name of a field of Go in lower case: OrderID is order_id.
-func snake(name string) string {
+// snakeCase returns the name of a field of Go in lower case: OrderID is order_id.
+func snakeCase(name string) string {
 	var b strings.Builder
 	letters := []rune(name)
 	for i, r := range letters {

@@ -62,8 +62,8 @@ func (rt *Runtime) loadedFiles() []string {
 	return files
 }
 
-// enact puts a version in force.
-func (rt *Runtime) enact(v *version) {
+// putInForce puts a version in force.
+func (rt *Runtime) putInForce(v *version) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	list := slices.DeleteFunc(slices.Clone(rt.files[v.File]), func(other *version) bool { return other.Hash == v.Hash })

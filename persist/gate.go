@@ -291,12 +291,12 @@ func (in *incarnation) wait(ctx context.Context, u *unit) error {
 
 // await asks the committer until there is an answer, or ctx ends.
 func (p *Persistence) await(ctx context.Context, req actor.Request[settled]) error {
-	_, err := persevere(ctx, func() (settled, error) { return actor.Ask(ctx, p.committer, req, actor.Within(patience)) })
+	_, err := askUntilAnswered(ctx, func() (settled, error) { return actor.Ask(ctx, p.committer, req, actor.Within(patience)) })
 	return err
 }
 
-// persevere asks until there is an answer, or ctx ends.
-func persevere[R any](ctx context.Context, ask func() (R, error)) (answer R, err error) {
+// askUntilAnswered asks until there is an answer, or ctx ends.
+func askUntilAnswered[R any](ctx context.Context, ask func() (R, error)) (answer R, err error) {
 	for {
 		answer, err = ask()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {

@@ -48,7 +48,7 @@ type patient struct{ gone atomic.Bool }
 
 // read asks the loader until there is an answer, or ctx ends.
 func read[R any](ctx context.Context, p *Persistence, request func(by *patient) actor.Request[R]) (answer R, err error) {
-	return persevere(ctx, func() (R, error) {
+	return askUntilAnswered(ctx, func() (R, error) {
 		by := &patient{}
 		defer by.gone.Store(true)
 		return actor.Ask(ctx, p.loader, request(by), actor.Within(patience))

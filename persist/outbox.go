@@ -46,8 +46,8 @@ type (
 // pair is a sender and a receiver, between which the order is kept.
 type pair struct{ from, to string }
 
-// pile is what a pair has in memory.
-type pile struct {
+// pairQueue is what a pair has in memory.
+type pairQueue struct {
 	list     []Outgoing // the first one is under way
 	delivery actor.Ref[any]
 	more     uint64 // the position from which on others are in the journal only, 0 for none
@@ -69,7 +69,7 @@ type outbox struct {
 	after   [Parts]uint64
 	drained []pair // of which more is to be read
 	other   bool   // the next read is for these
-	waiting map[pair]*pile
+	waiting map[pair]*pairQueue
 	total   int
 	bytes   int
 	tries   int
@@ -77,7 +77,7 @@ type outbox struct {
 
 // Init implements actor.Initializer.
 func (o *outbox) Init(ctx *actor.Context[any]) error {
-	o.waiting = make(map[pair]*pile)
+	o.waiting = make(map[pair]*pairQueue)
 	if o.begin() {
 		o.read(ctx)
 	}
@@ -156,7 +156,7 @@ func (o *outbox) deliverAll(ctx *actor.Context[any], r outboxRead) {
 		of := pair{m.From, m.To}
 		p := o.waiting[of]
 		if p == nil {
-			p = &pile{}
+			p = &pairQueue{}
 			o.waiting[of] = p
 			if o.erased[m.From] {
 				o.leave(of, m.Position)
@@ -226,7 +226,7 @@ func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
 }
 
 // add keeps a message in memory, and reports false if that is too much.
-func (o *outbox) add(p *pile, m *Outgoing) bool {
+func (o *outbox) add(p *pairQueue, m *Outgoing) bool {
 	if n := len(p.list); n >= pairMost || n > 0 && (o.total >= MaxUndelivered || o.bytes >= undeliveredBytes) {
 		return false
 	}
@@ -284,7 +284,7 @@ func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 
 // next goes on with a pair: with its first message, or with what it has left in the journal. It forgets
 // one of which there is neither.
-func (o *outbox) next(ctx *actor.Context[any], of pair, p *pile) {
+func (o *outbox) next(ctx *actor.Context[any], of pair, p *pairQueue) {
 	switch {
 	case len(p.list) > 0:
 		o.deliver(ctx, of)

@@ -14,18 +14,18 @@ import (
 
 // Parameters of malicious or broken clients.
 const (
-	strangerRate    = 10_000
-	strangerWorkers = 64
-	silentMost      = 2000
-	silentRate      = 2000
-	askers          = 8
-	askerRate       = 100 // of connections
-	askFilters      = 50  // per SUBSCRIBE
-	willRate        = 200
-	willBytes       = 60 << 10
-	deafMost        = 10
-	gushers         = 8
-	gushReadings    = 1000 // per message
+	strangerRate       = 10_000
+	strangerWorkers    = 64
+	silentMost         = 2000
+	silentRate         = 2000
+	askers             = 8
+	askerRate          = 100 // of connections
+	askFilters         = 50  // per SUBSCRIBE
+	willRate           = 200
+	willBytes          = 60 << 10
+	unreadMost         = 10
+	saturators         = 8
+	saturatingReadings = 1000 // per message
 )
 
 // runHostile measures the others beside clients that are as expensive as they can be, on a server
@@ -41,8 +41,8 @@ func runHostile(ctx context.Context, s *suite) (err error) {
 		nuisance{"silent connections", "connects", silent},
 		nuisance{"floods of subscribes", "filters", subscribeAlways},
 		nuisance{"giant wills", "wills", giantWills},
-		nuisance{"readers that do not read", "connects", deaf},
-		nuisance{"a device that sends all it can", "kB", gush},
+		nuisance{"readers that do not read", "connects", unread},
+		nuisance{"a device that sends all it can", "kB", saturate},
 	)
 }
 
@@ -147,11 +147,11 @@ func giantWills(ctx context.Context, at *child) (int64, *latencies, error) {
 	return n, nil, err
 }
 
-// gush sends readings as fast as the server reads them, on several connections of one principal.
-func gush(ctx context.Context, at *child) (int64, *latencies, error) {
+// saturate sends readings as fast as the server reads them, on several connections of one principal.
+func saturate(ctx context.Context, at *child) (int64, *latencies, error) {
 	var bytes atomic.Int64
-	_, err := paced(ctx, gushers, gushers, func(i int) error {
-		h := at.link.helloOf(fmt.Sprintf("gusher-%d", i), ofItsOwn)
+	_, err := paced(ctx, saturators, saturators, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("saturator-%d", i), ofItsOwn)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
 			return nil // the server may refuse it
@@ -160,7 +160,7 @@ func gush(ctx context.Context, at *child) (int64, *latencies, error) {
 		defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
 		go func() { _, _ = io.Copy(io.Discard, nc) }() // reads the acknowledgements until the connection is closed
 		for n := uint16(1); ; n++ {
-			packet := publishMany(fmt.Sprintf("e/bench-gusher-%d/telemetry", i), max(n, 1))
+			packet := publishMany(fmt.Sprintf("e/bench-saturator-%d/telemetry", i), max(n, 1))
 			if _, err := nc.Write(packet); err != nil {
 				return nil // the server may refuse it
 			}
@@ -175,7 +175,7 @@ func publishMany(topic string, packet uint16) []byte {
 	body := append(binary.BigEndian.AppendUint16(nil, uint16(len(topic))), topic...)
 	body = append(binary.BigEndian.AppendUint16(body, packet), '[')
 	now := time.Now().UnixMilli()
-	for i := range gushReadings {
+	for i := range saturatingReadings {
 		if i > 0 {
 			body = append(body, ',')
 		}
@@ -185,10 +185,10 @@ func publishMany(topic string, packet uint16) []byte {
 	return append(binary.AppendUvarint([]byte{mqttPublish}, uint64(len(body))), body...)
 }
 
-// deaf subscribes to everything and reads nothing.
-func deaf(ctx context.Context, at *child) (int64, *latencies, error) {
-	n, err := paced(ctx, deafMost, deafMost, func(i int) error {
-		h := at.link.helloOf(fmt.Sprintf("deaf-%d", i), i)
+// unread subscribes to everything and reads nothing.
+func unread(ctx context.Context, at *child) (int64, *latencies, error) {
+	n, err := paced(ctx, unreadMost, unreadMost, func(i int) error {
+		h := at.link.helloOf(fmt.Sprintf("unread-%d", i), i)
 		nc, err := at.link.connect(ctx, &h)
 		if err != nil {
 			return nil // the server may refuse them

@@ -224,7 +224,7 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 	if s.back != nil && s.back.has(c, slots, e.picked) {
 		rules = slices.DeleteFunc(slices.Clone(rules), func(r *rule) bool { return s.back.passes(r) && s.state(r) == nil })
 	}
-	s.restless = true
+	s.readsAll = true
 	var buffer [32]order
 	orders := buffer[:0]
 	var ahead map[*rule]bool // of those for which it is late, newer than all others of the rule
@@ -322,7 +322,7 @@ func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, 
 // leaves reports whether a reading leaves all answers as they were, and that is all there is to
 // know of it.
 func (e *engine) leaves(s *subject, c *entity.Change, slots []int) bool {
-	if s.restless {
+	if s.readsAll {
 		return false
 	}
 	for n, slot := range slots {
@@ -528,7 +528,7 @@ func (e *engine) begin(s *subject, r *rule) *state {
 // touch notes that a state has changed.
 func (e *engine) touch(st *state) {
 	e.timers.Set(&st.timer, st.plan())
-	st.s.restless = true
+	st.s.readsAll = true
 	if !st.dirty {
 		st.dirty = true
 		e.dirty = append(e.dirty, st)

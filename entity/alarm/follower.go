@@ -207,7 +207,7 @@ func (f *follower) work(ctx context.Context) error {
 	if err := f.e.sweep(ctx); err != nil {
 		return err
 	}
-	if err := f.e.wind(ctx); err != nil {
+	if err := f.e.advanceClock(ctx); err != nil {
 		return err
 	}
 	if err := f.e.fire(ctx); err != nil {

@@ -87,7 +87,7 @@ func indexOf(rules map[string]*rule) index {
 
 // concern sets the rules that concern an entity.
 func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
-	s.rules, s.live, s.ruled = nil, nil, nil
+	s.rules, s.live, s.ruleBits = nil, nil, nil
 	for _, r := range x.rules {
 		if !concerned(&s.frame, r) {
 			continue
@@ -97,10 +97,10 @@ func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
 		} else {
 			s.rules = append(s.rules, r)
 		}
-		for len(s.ruled) <= r.bit/64 {
-			s.ruled = append(s.ruled, 0)
+		for len(s.ruleBits) <= r.bit/64 {
+			s.ruleBits = append(s.ruleBits, 0)
 		}
-		s.ruled[r.bit/64] |= 1 << (r.bit % 64)
+		s.ruleBits[r.bit/64] |= 1 << (r.bit % 64)
 	}
 }
 

@@ -81,20 +81,20 @@ func (st *state) plan() int64 {
 // subject is an entity that rules may concern.
 type subject struct {
 	frame
-	loaded bool
-	newest int64    // the time of its newest reading of a key that rules read
-	redone int64    // up to when the history was read ahead of the changes
-	turned int64    // the time of the last change of a machine
-	read   int64    // by the clock, when it was loaded: what was committed by then is in the frame
-	heard  int64    // the time of the newest reading that has come since, 0 for none
-	rules  []*rule  // that concern it, by name
-	live   []*rule  // those that are live, which are not in rules
-	ruled  []uint64 // the same, by the bits of rule.bit
-	states []*state
-	byRule map[*rule]*state // the same, nil while they are few
-	// restless says that readings that leave the answers of all conditions as they were may
+	loaded   bool
+	newest   int64    // the time of its newest reading of a key that rules read
+	redone   int64    // up to when the history was read ahead of the changes
+	turned   int64    // the time of the last change of a machine
+	read     int64    // by the clock, when it was loaded: what was committed by then is in the frame
+	heard    int64    // the time of the newest reading that has come since, 0 for none
+	rules    []*rule  // that concern it, by name
+	live     []*rule  // those that are live, which are not in rules
+	ruleBits []uint64 // the same, by the bits of rule.bit
+	states   []*state
+	byRule   map[*rule]*state // the same, nil while they are few
+	// readsAll says that readings that leave the answers of all conditions as they were may
 	// have an effect all the same: something is pending or late, or nobody knows.
-	restless bool
+	readsAll bool
 	refused  bool        // there were too many states to begin one
 	back     *lookedBack // what was found out about readings that wait, nil for nothing
 	first    taken       // what the entity had when it was read, from the first reading on that came then
@@ -134,9 +134,9 @@ func (s *subject) remove(st *state) bool {
 	return true
 }
 
-// settle finds out whether the entity is restless.
+// settle sets readsAll.
 func (s *subject) settle() {
-	s.restless = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending && !st.rule.live || st.late != nil || st.ending })
+	s.readsAll = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending && !st.rule.live || st.late != nil || st.ending })
 }
 
 // state returns the state of a rule, nil for one as in the beginning.
@@ -155,7 +155,7 @@ func (s *subject) state(r *rule) *state {
 // concerns reports whether a rule concerns the entity.
 func (s *subject) concerns(r *rule) bool {
 	n := r.bit / 64
-	return n < len(s.ruled) && s.ruled[n]&(1<<(r.bit%64)) != 0 && !r.removed
+	return n < len(s.ruleBits) && s.ruleBits[n]&(1<<(r.bit%64)) != 0 && !r.removed
 }
 
 // cache keeps what is known of entities: those with states for as long as they have them,
@@ -197,7 +197,7 @@ func (c *cache) add(s *subject) {
 		c.held[s.id] = s
 		return
 	}
-	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.live) + 8*len(s.ruled); c.bytes+n > c.most {
+	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.live) + 8*len(s.ruleBits); c.bytes+n > c.most {
 		c.young, c.old, c.bytes = make(map[string]*subject), c.young, n
 	} else {
 		c.bytes += n

@@ -153,9 +153,9 @@ func (e *engine) endSome(ctx context.Context) error {
 // committed by then is applied.
 func (e *engine) clock() int64 { return min(e.known, e.now()) }
 
-// wind has the clock of the engine go on, where something waits for that: at once where
+// advanceClock has the clock of the engine go on, where something waits for that: at once where
 // nothing waits to be applied, and otherwise once that is.
-func (e *engine) wind(ctx context.Context) error {
+func (e *engine) advanceClock(ctx context.Context) error {
 	now := e.now()
 	next := e.timers.Next()
 	wanted := next <= now && next > e.known

@@ -156,7 +156,7 @@ func (s *Store) changeBlocks(ctx context.Context, durable bool, f func(tx pgx.Tx
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return roomless(pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
+	return fullError(pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
 		tx, err := conn.BeginTx(ctx, pgdb.ReadCommitted)
 		if err != nil {
 			return err

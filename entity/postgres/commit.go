@@ -28,7 +28,7 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	}
 	defer end()
 	if err := w.commit(ctx, b); err != nil {
-		return fmt.Errorf("commit %d changes: %w", len(b.Records), roomless(err))
+		return fmt.Errorf("commit %d changes: %w", len(b.Records), fullError(err))
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ var (
 	ErrAddress = pgdb.ErrAddress
 )
 
-// roomless turns an error about a full disk into an entity.ErrFull.
-func roomless(err error) error {
+// fullError turns an error about a full disk into an entity.ErrFull.
+func fullError(err error) error {
 	if pgdb.Code(err) == pgdb.CodeDiskFull {
 		return fmt.Errorf("%w: %w", entity.ErrFull, err)
 	}

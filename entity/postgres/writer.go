@@ -227,7 +227,7 @@ func (s *Store) update(ctx context.Context, f func(ctx context.Context, w *write
 		return err
 	}
 	defer end()
-	return roomless(f(ctx, w))
+	return fullError(f(ctx, w))
 }
 
 // transact runs f in a transaction, unless the store was taken over. REQUIRES: s.writing held.

@@ -26,6 +26,12 @@ var retired = map[string]string{
 	"soil":     "mark as dirty",
 	"soiled":   "dirty",
 	"chill":    "release",
+	"airborne": "in flight",
+	"aloft":    "in flight",
+	"bereft":   "say what it has lost",
+	"carriage": "network",
+	"gush":     "saturate",
+	"stirred":  "say what it does",
 	"on hold":  "parked",
 	"on stage": "running",
 
