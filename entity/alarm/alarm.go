@@ -95,7 +95,9 @@ type valueJSON struct {
 
 // MarshalJSON encodes the value as {"key":…,"ts":…,"value":…}.
 func (v Value) MarshalJSON() ([]byte, error) {
-	return plainJSON(valueJSON{v.Key, v.TS, v.Value.AppendJSON(nil)})
+	b := value.AppendQuoted([]byte(`{"key":`), v.Key)
+	b = strconv.AppendInt(append(b, `,"ts":`...), v.TS, 10)
+	return append(v.Value.AppendJSON(append(b, `,"value":`...)), '}'), nil
 }
 
 // plainJSON encodes without the escapes for HTML: they make a value larger than it may be

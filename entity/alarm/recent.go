@@ -5,15 +5,17 @@ import (
 	"unsafe"
 )
 
-// recentAlarmBytes bounds the memory of the open alarms that are kept beside the store.
-const recentAlarmBytes = 4 << 20
+// recentAlarmBytes bounds the memory of the open alarms that are kept beside the store: some ten to
+// twenty thousand.
+const recentAlarmBytes = 16 << 20
 
 // recent keeps open alarms that were written lately: most alarms clear soon after they were raised, and
 // to read one from the store costs more than to write its end. It has two halves, as cache has. It is
-// owned by the engine's goroutine, and worth nothing after an error. The zero value is empty.
+// owned by the engine's goroutine, and worth nothing after an error.
 type recent struct {
 	young, old map[string]*recentAlarm
 	bytes      int // of young
+	most       int // of both
 }
 
 type recentAlarm struct {
@@ -40,7 +42,7 @@ func (r *recent) add(a *Alarm) {
 	x := &recentAlarm{alarm: *a}
 	x.alarm.History = slices.Clone(a.History)
 	x.bytes = x.alarm.bytes() + recentEntryBytes
-	if r.bytes+x.bytes > recentAlarmBytes/2 {
+	if r.bytes+x.bytes > r.most/2 {
 		r.old, r.young, r.bytes = r.young, nil, 0
 	}
 	if r.young == nil {

@@ -11,7 +11,7 @@ import (
 
 func TestARecentAlarmChangesWhereItIsKeptAgainOnly(t *testing.T) {
 	t.Parallel()
-	var r recent
+	r := recent{most: 1 << 20}
 	a := Alarm{ID: "a", History: make([]Transition, 1, 4)}
 	r.add(&a)
 	first := r.find("a")
@@ -34,6 +34,7 @@ func TestARecentAlarmChangesWhereItIsKeptAgainOnly(t *testing.T) {
 
 // Not parallel: it measures the heap.
 func TestTheMemoryOfRecentAlarmsIsBounded(t *testing.T) {
+	const most = 2 << 20
 	for what, of := range map[string]func(i int) *Alarm{
 		"small ones": func(i int) *Alarm { return &Alarm{ID: alarmID(int64(i)), History: make([]Transition, 1)} },
 		"large ones": func(i int) *Alarm {
@@ -44,10 +45,10 @@ func TestTheMemoryOfRecentAlarmsIsBounded(t *testing.T) {
 			return a
 		},
 	} {
-		var r recent
+		r := recent{most: most}
 		before := heaptest.Live()
 		newest := 0
-		for ; newest < 1000 || r.old == nil || r.bytes < recentAlarmBytes/3; newest++ {
+		for ; newest < 1000 || r.old == nil || r.bytes < most/3; newest++ {
 			r.add(of(newest))
 		}
 		took := heaptest.Live() - before
@@ -56,9 +57,9 @@ func TestTheMemoryOfRecentAlarmsIsBounded(t *testing.T) {
 				t.Errorf("%s: the alarm %d of %d is not kept", what, i, newest)
 			}
 		}
-		t.Logf("%s: %d and %d, %d bytes, of %d", what, len(r.young), len(r.old), took, recentAlarmBytes)
-		if took > recentAlarmBytes || took < recentAlarmBytes/4 {
-			t.Errorf("%s: the recent alarms take %d bytes, want up to %d", what, took, recentAlarmBytes)
+		t.Logf("%s: %d and %d, %d bytes, of %d", what, len(r.young), len(r.old), took, most)
+		if took > most || took < most/4 {
+			t.Errorf("%s: the recent alarms take %d bytes, want up to %d", what, took, most)
 		}
 	}
 }
