@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +203,36 @@ func TestAFrozenMemberIsWaitedFor(t *testing.T) {
 	holdsSoon(t, "b is dialed", func() bool { return b.dialed() >= 8 })
 	if b.isDead() {
 		t.Error("b is declared dead, and its address has accepted all connections")
+	}
+	b.kill()
+	holdsSoon(t, "b is dead", b.isDead)
+}
+
+// TestAProcessThatBeginsAnewHidesNoCrash has another process of b's name be connected to both before b is killed.
+func TestAProcessThatBeginsAnewHidesNoCrash(t *testing.T) {
+	t.Parallel()
+	b, members := besideQuiet(t, cluster.Config{}, cluster.Config{})
+	holdsSoon(t, "both are connected to b", bothConnected(members))
+	b.freeze()
+	later := actor.NewSystem("b", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = later.Shutdown(context.Background()) })
+	node, err := remote.Listen(later, remote.Config{Secret: "only for these tests"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range members {
+		node.Meet(name, m.Remote().Addr().String())
+		node.Connect(name, m.System().Incarnation())
+	}
+	holdsSoon(t, "both are connected to the later one", func() bool {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(members)), func(m *connected) bool {
+			return !slices.ContainsFunc(m.Remote().Peers(), func(p actor.Peer) bool {
+				return p.Node == "b" && p.State == "open" && p.Incarnation == later.Incarnation()
+			})
+		})
+	})
+	if b.isDead() {
+		t.Fatal("b is declared dead, and its address has accepted all connections")
 	}
 	b.kill()
 	holdsSoon(t, "b is dead", b.isDead)

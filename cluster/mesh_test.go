@@ -142,15 +142,12 @@ func (e *end) Lose(node string, inc uint32) {
 // Connect implements what a cluster needs.
 func (e *end) Connect(node string, inc uint32) { e.session(node, inc) }
 
-// Ended implements what a cluster needs. Of each name it has the last incarnation.
-func (e *end) Ended() map[string]uint32 {
-	ended := make(map[string]uint32)
-	for _, s := range e.sessions {
-		if other := e.at(s.peer, s.inc); other == nil || e.lies && other.node.cut {
-			ended[s.peer] = s.inc
-		}
-	}
-	return ended
+// Ended implements what a cluster needs.
+func (e *end) Ended(node string, inc uint32) bool {
+	other := e.at(node, inc)
+	return (other == nil || e.lies && other.node.cut) && slices.ContainsFunc(e.sessions, func(s *session) bool {
+		return s.peer == node && s.inc == inc
+	})
 }
 
 // Refuses implements what a cluster needs: no process of that name is there.

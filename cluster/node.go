@@ -156,8 +156,8 @@ type links interface {
 	Lose(node string, incarnation uint32)
 	// Connect makes a connection with that incarnation if there is none, and was none. It does not wait.
 	Connect(node string, incarnation uint32)
-	// Ended returns the incarnations by name with which there was a connection, and there is none now.
-	Ended() map[string]uint32
+	// Ended reports whether there was a connection with that incarnation, and there is none now.
+	Ended(node string, incarnation uint32) bool
 	// Refuses reports whether the address of a member refuses connections. It may block.
 	Refuses(ctx context.Context, r record, name string) bool
 }

@@ -39,15 +39,12 @@ type probe struct {
 // tcpLinks are the connections of package remote.
 type tcpLinks struct{ *remote.Node }
 
-// Ended implements links.
-func (l tcpLinks) Ended() map[string]uint32 {
-	ended := make(map[string]uint32)
-	for _, p := range l.Peers() {
-		if p.State == "broken" || p.State == "lost" {
-			ended[p.Node] = p.Incarnation
-		}
-	}
-	return ended
+// Ended implements links. A process that has begun anew under the same name may be connected by now: that must not hide
+// that the former one has crashed.
+func (l tcpLinks) Ended(node string, incarnation uint32) bool {
+	return l.IsLost(node, incarnation) || slices.ContainsFunc(l.Peers(), func(p actor.Peer) bool {
+		return p.Node == node && p.Incarnation == incarnation && (p.State == "broken" || p.State == "lost")
+	})
 }
 
 // Refuses implements links.
@@ -88,11 +85,10 @@ func (k *keeper) connect(name string, r record) {
 
 // prove declares members dead whose processes have ended.
 func (k *keeper) prove(ctx *actor.Context[step]) {
-	ended := k.m.links.Ended()
-	for _, name := range slices.Sorted(maps.Keys(ended)) {
-		s, ok := k.sightings[name]
+	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
+		s := k.sightings[name]
 		id, now := identity{name, s.Join}, k.now()
-		if !ok || s.State == stateDead || name == k.m.sys.Name() || s.System != ended[name] {
+		if s.State == stateDead || name == k.m.sys.Name() || !k.m.links.Ended(name, s.System) {
 			continue
 		}
 		if began, ok := k.proving[id]; ok && now-began < proofAgain {

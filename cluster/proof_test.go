@@ -19,7 +19,7 @@ type brokenLinks struct{}
 func (brokenLinks) Meet(string, string)                                  {}
 func (brokenLinks) Lose(string, uint32)                                  {}
 func (brokenLinks) Connect(string, uint32)                               {}
-func (brokenLinks) Ended() map[string]uint32                             { return map[string]uint32{"ended": 0} }
+func (brokenLinks) Ended(node string, _ uint32) bool                     { return node == "ended" }
 func (brokenLinks) Refuses(context.Context, cluster.Record, string) bool { return true }
 
 // witnessed is a node beside "ended", and others that are witnesses as the test wants them.

@@ -142,6 +142,13 @@ func (n *Node) Connect(node string, incarnation uint32) {
 	_, _, _ = n.reach(node, incarnation) // it fails if there is nothing to do
 }
 
+// IsLost reports whether a session with an incarnation of a node was lost, see [actor.PID.Incarnation]: it is never
+// spoken to again. That of a node that is gone for long may have been forgotten. It does not block, and is safe for
+// concurrent use.
+func (n *Node) IsLost(node string, incarnation uint32) bool {
+	return n.t.Host().IsLost(node, incarnation)
+}
+
 // Lose is Disconnect for one incarnation of a node, see [actor.PID.Incarnation]: the session with another
 // one goes on.
 func (n *Node) Lose(node string, incarnation uint32) {
