@@ -123,6 +123,34 @@ func TestTheRouterIsToldOnce(t *testing.T) {
 	}
 }
 
+// TestWhatIsPutBackKeepsItsPlace has a message wait for an owner, which then cannot be reached: it waits on, and counts.
+func TestWhatIsPutBackKeepsItsPlace(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		n, err := Join(k.System(), Config{Engine: silent{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, err := Register(n, "kind", func(string) nothing { return nothing{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind.Ref("k").Tell(k.Context(), 1)
+		k.Settle()
+		table := kind.table
+		l := table.lot("k")
+		l.reroute(1, false, peer{node: "nobody", inc: 1}, func(peer) bool { return false })
+		table.look("k")
+		k.Settle()
+		if places := table.parked.n.Load(); !l.cut || len(l.queue) != 1 || places != 1 {
+			t.Errorf("%d messages wait, with %d places, and the owner is cut off: %v; want one with one, and true", len(l.queue), places, l.cut)
+		}
+		table.endLot(l)
+		if places := table.parked.n.Load(); places != 0 {
+			t.Errorf("nothing waits any more, with %d places", places)
+		}
+	})
+}
+
 // TestAFarewellIsNotKeptForWhoHasGivenUp has a node be asked about a map that it never sees.
 func TestAFarewellIsNotKeptForWhoHasGivenUp(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -73,17 +74,17 @@ func each(ctx context.Context, js jetstream.JetStream, stream jetstream.Stream, 
 		HeadersOnly: o.HeadersOnly, Replicas: 1, MemoryStorage: true, InactiveThreshold: o.Idle,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("make a consumer of the stream: %w", err)
 	}
 	messages, err := consumer.Messages(jetstream.PullHeartbeat(o.Beat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
-		return err
+		return fmt.Errorf("ask for the messages of the stream: %w", err)
 	}
 	defer messages.Stop()
 	for n := uint64(1); ; n++ {
 		m, err := next(ctx, messages, o.Next)
 		if err != nil {
-			return err
+			return fmt.Errorf("wait for a message of the stream: %w", err)
 		}
 		at, err := m.Metadata()
 		switch {

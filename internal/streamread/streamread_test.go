@@ -3,6 +3,7 @@ package streamread
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,12 @@ var options = Options{Begin: 30 * time.Second, Beat: 5 * time.Second, Next: 30 *
 // expectNone waits until the stream has no consumer: their deletion is not waited for.
 func expectNone(t *testing.T, stream jetstream.Stream) {
 	t.Helper()
+	expectConsumers(t, stream, 0)
+}
+
+// expectConsumers waits until the stream has so many consumers.
+func expectConsumers(t *testing.T, stream jetstream.Stream, n int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), options.Idle/2)
 	defer cancel()
 	for {
@@ -58,11 +65,11 @@ func expectNone(t *testing.T, stream jetstream.Stream) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.State.Consumers == 0 {
+		if info.State.Consumers == n {
 			return
 		}
 		if pause.For(ctx, time.Millisecond) != nil {
-			t.Fatalf("the stream has %d consumers, want none", info.State.Consumers)
+			t.Fatalf("the stream has %d consumers, want %d", info.State.Consumers, n)
 		}
 	}
 }
@@ -111,4 +118,40 @@ func TestWhoEndsToReadEarlyLeavesNoConsumer(t *testing.T) {
 	if err := Each(t.Context(), js, stream, options, nil); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("without the stream: %v", err)
 	}
+}
+
+// TestAReadEndsWhenTheConnectionIsMadeAnew has reads wait for a message, of which the server has written none: without
+// an end they would wait for as long as Next says, and the first of them would not end although it has read something.
+func TestAReadEndsWhenTheConnectionIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	js, stream := begin(t, 1)
+	read := make(chan struct{})
+	var once sync.Once
+	ends := make(chan error, 2)
+	for first := uint64(1); first <= 2; first++ {
+		o := options
+		o.First = first
+		go func() {
+			ends <- Each(t.Context(), js, stream, o, func(uint64, jetstream.Msg) bool {
+				once.Do(func() { close(read) })
+				return true
+			})
+		}()
+	}
+	<-read
+	expectConsumers(t, stream, 2)
+	if err := js.Conn().ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-ends; !errors.Is(err, ErrReconnected) {
+			t.Errorf("it ends with: %v, want %v", err, ErrReconnected)
+		}
+	}
+	o := options // and the next one is not mistaken for one under way
+	o.First = 1
+	if err := Each(t.Context(), js, stream, o, func(uint64, jetstream.Msg) bool { return false }); err != nil {
+		t.Errorf("over the new connection: %v", err)
+	}
+	expectNone(t, stream)
 }

@@ -107,7 +107,7 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 	j.stream, err = j.js.Stream(ctx, opts.Stream)
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if err != nil && !missing {
-		return err
+		return fmt.Errorf("look for the stream: %w", err)
 	}
 	payload := conn.MaxPayload() // known, as the server has answered
 	if payload < leastMessage {
@@ -123,7 +123,7 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 		j.stream, err = j.js.Stream(ctx, opts.Stream)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("make the stream: %w", err)
 	}
 	info := j.stream.CachedInfo()
 	if err := usable(info); err != nil {

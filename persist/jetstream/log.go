@@ -166,7 +166,7 @@ func (j *Journal) publishPiece(ctx context.Context, p place, data []byte) (seque
 	m.Data = data
 	ack, err := j.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("publish to the stream: %w", err)
 	}
 	return ack.Sequence, nil
 }
@@ -357,7 +357,7 @@ func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool
 			return refused
 		}
 		if err != nil && (first == began && !errors.Is(err, streamread.ErrReconnected) || ctx.Err() != nil) {
-			return err
+			return fmt.Errorf("from message %d on: %w", first, err)
 		}
 	}
 	return nil
