@@ -194,22 +194,23 @@ func (d *directory) owner(ctx context.Context) (r ownerRecord, err error) {
 }
 
 // forget has a node that has ended without a word be one that has left. It waits for within, longer than which no
-// node that runs says nothing to the cluster.
-func (d *directory) forget(ctx context.Context, name string, within time.Duration) error {
+// node that runs says nothing to the cluster, unless it was drained: it has no lease any more, and if it does not answer
+// nothing shows whether it runs. It owns nothing either, so that it may be forgotten, and drained says so.
+func (d *directory) forget(ctx context.Context, name string, within time.Duration) (drained bool, err error) {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	r, ok := nodes[name]
 	if !ok {
-		return usagef("the node must be one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), name)
+		return false, usagef("the node must be one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), name)
 	}
-	if err := d.hasEnded(ctx, name, r, within); err != nil {
-		return fmt.Errorf("only a node that has ended is forgotten: %w", err)
+	if drained, err = d.hasEnded(ctx, name, r, within); err != nil {
+		return false, fmt.Errorf("only a node that has ended is forgotten: %w", err)
 	}
 	forgotten := r
 	forgotten.Left = true
-	return d.put(ctx, nodesPrefix+name, forgotten, func(before []byte) error {
+	return drained, d.put(ctx, nodesPrefix+name, forgotten, func(before []byte) error {
 		var now nodeRecord
 		if err := json.Unmarshal(before, &now); err == nil && now.Instance != r.Instance {
 			return fmt.Errorf("only a node that has ended is forgotten: %s was started again", name)
@@ -219,35 +220,46 @@ func (d *directory) forget(ctx context.Context, name string, within time.Duratio
 }
 
 // hasEnded returns why a node may be running: it answers, or its membership is renewed, which is in the same database.
-func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) error {
-	before, err := d.membership(ctx, name)
+// drained says that it has left in order before, and the process may have gone on.
+func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) (drained bool, err error) {
+	before, _, err := d.membership(ctx, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	began := time.Now()
 	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var s nodeStatus
 	if err := d.ask(asking, r.Link, http.MethodGet, "/status", &s); err == nil && s.Instance == r.Instance {
-		return fmt.Errorf("%s answers at %s, so stop it", name, r.Link)
+		return false, fmt.Errorf("%s answers at %s, so stop it", name, r.Link)
 	}
 	if err := pause.For(ctx, within-time.Since(began)); err != nil {
-		return err
+		return false, err
 	}
-	after, err := d.membership(ctx, name)
+	after, left, err := d.membership(ctx, name)
 	if err == nil && after != before {
 		err = fmt.Errorf("%s has just renewed its lease; it runs, although it does not answer at %s", name, r.Link)
 	}
-	return err
+	return left, err
 }
 
-// membership returns a revision that changes as long as the node of that name runs, and is connected with the database.
-func (d *directory) membership(ctx context.Context, name string) (cluster.Revision, error) {
-	at, err := d.engine.Get(ctx, membersPrefix+name)
-	if err != nil && !errors.Is(err, cluster.ErrNotFound) {
-		return 0, fmt.Errorf("read the membership of %s: %w", name, err)
+// membership returns a revision that changes as long as the node of that name runs, is connected with the database, and
+// has not left.
+func (d *directory) membership(ctx context.Context, name string) (at cluster.Revision, left bool, err error) {
+	e, err := d.engine.Get(ctx, membersPrefix+name)
+	switch {
+	case errors.Is(err, cluster.ErrNotFound):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("read the membership of %s: %w", name, err)
 	}
-	return at.Revision, nil
+	var r struct {
+		Left bool `json:"left"` // by its own word
+	}
+	if err := json.Unmarshal(e.Value, &r); err != nil {
+		return 0, false, fmt.Errorf("read the membership of %s: %w", name, err)
+	}
+	return e.Revision, r.Left, nil
 }
 
 // put sets a key to a value, unless allows refuses to replace what is there. It tries until ctx ends.
