@@ -218,7 +218,7 @@ func (s *suite) printCosts(ctx context.Context, logins int) error {
 		}
 	}
 	each := 1e6 / float64(n*besideRounds)
-	fmt.Fprintf(s.stdout, "  a login that is recognized: %.0f µs of the server's CPU time, %.0f of them for the handshake of TLS\n", cpu[0]*each, cpu[1]*each)
+	fmt.Fprintf(s.stdout, "  a login that is recognized: %.0f µs of the server's CPU time, %.0f of them until the end of the handshake of TLS\n", cpu[0]*each, cpu[1]*each)
 	return nil
 }
 
