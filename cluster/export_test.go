@@ -45,6 +45,11 @@ func (n *Node) HideRouter(is bool) { n.closed.Store(is) }
 // SetLinks gives a member connections that a test has made.
 func (cfg *Config) SetLinks(l links) { cfg.rules.links = l }
 
+// SetProcess says what process a member is, and which others have ended.
+func (cfg *Config) SetProcess(own string, ended func(proc string) bool) {
+	cfg.rules.proc, cfg.rules.ended = own, ended
+}
+
 // NoGates and LateClaims are mistakes in what is done with virtual actors.
 func (cfg *Config) NoGates()    { cfg.rules.routes.noGates = true }
 func (cfg *Config) LateClaims() { cfg.rules.routes.lateClaims = true }

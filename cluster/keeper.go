@@ -64,7 +64,7 @@ const (
 )
 
 func newKeeper(m *Node) *keeper {
-	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), TTL: m.cfg.TTL.Milliseconds(), Addr: m.cfg.Advertise}
+	own := record{Join: 1, System: m.sys.Incarnation(), State: stateUp, Since: time.Now().UnixMilli(), TTL: m.cfg.TTL.Milliseconds(), Addr: m.cfg.Advertise, Proc: m.cfg.rules.proc}
 	return &keeper{m: m, own: own, sightings: make(map[string]sighting), knowCopies: make(map[string]func([]actor.PID)), proving: make(map[identity]time.Duration), groups: make(map[string]*group), parting: actor.ErrStopped}
 }
 
@@ -270,8 +270,11 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 			k.joined, k.rev, k.own.Beat = true, e.Revision, r.Beat
 		case k.joined:
 			k.end(ctx, ErrDeclaredDead)
-		default: // a former one, or somebody of the same name: declared dead when it is silent
+		default: // a former one, or somebody of the same name: declared dead when it is silent, or its process has ended
 			k.saw(ctx, e)
+			if s := k.sightings[k.m.sys.Name()]; !k.declaring && s.State != stateDead && k.m.cfg.rules.ended(s.Proc) {
+				k.pronounce(ctx, k.m.sys.Name(), "its process, on this machine, has ended")
+			}
 		}
 	})
 }

@@ -75,13 +75,19 @@ type process struct {
 }
 
 func join(k *actortest.Kit, engine cluster.Engine, name string, n int) *process {
+	k.T().Helper()
+	return joinWith(k, engine, name, n, cluster.Config{})
+}
+
+func joinWith(k *actortest.Kit, engine cluster.Engine, name string, n int, cfg cluster.Config) *process {
 	t := k.T()
 	t.Helper()
 	sys := actor.NewSystem(name)
 	t.Cleanup(func() { _, _ = sys.Shutdown(context.Background()) })
 	p := &process{wire: &wire{Engine: engine}, holder: newKeeper()}
+	cfg.Engine = p.wire
 	var err error
-	if p.Node, err = cluster.Join(sys, cluster.Config{Engine: p.wire}); err != nil {
+	if p.Node, err = cluster.Join(sys, cfg); err != nil {
 		t.Fatal(err)
 	}
 	if p.shards, err = cluster.Host(p.Node, "things", n, p.holder); err != nil {
@@ -224,6 +230,36 @@ func TestAMemberWhoseProcessHasEndedIsReplaced(t *testing.T) {
 			t.Errorf("host: %v", err)
 		}
 	})
+}
+
+// TestAMemberThatBeginsAnewOnItsMachineDoesNotWait has a process end without a word, and another one of its name begin,
+// which may see that the former one is not there any more, or cannot.
+func TestAMemberThatBeginsAnewOnItsMachineDoesNotWait(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ends string
+		held int
+	}{{"same machine", "former", 4}, {"another machine", "", 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				engine := new(memory.Engine)
+				begin := func(proc, ended string) *process {
+					var cfg cluster.Config
+					cfg.SetProcess(proc, func(other string) bool { return other == ended && ended != "" })
+					return joinWith(k, engine, "a", 4, cfg)
+				}
+				a := begin("former", "")
+				k.Advance(10 * time.Second)
+				a.expectHeld(t, 4)
+				if _, err := a.System().Shutdown(k.Context()); err != nil {
+					t.Fatal(err)
+				}
+				again := begin("later", c.ends)
+				k.Advance(time.Second)
+				again.expectHeld(t, c.held)
+			})
+		})
+	}
 }
 
 // TestAMemberWhoseRouterFailsEnds has the router panic: with it goes what waited, and where messages go. The

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/internal/procid"
 	"github.com/greenroom-go/greenroom/remote"
 )
 
@@ -67,6 +68,8 @@ type rules struct {
 	patience func(ttl time.Duration) time.Duration                // how long others wait for a beat
 	epochs   func(before, after *shardMap)                        // the epochs of a map that is put
 	links    links                                                // in place of those of Config.Remote
+	proc     string                                               // the identity of this process
+	ended    func(proc string) bool                               // reports whether a process has certainly ended
 	routes   routeRules                                           // mistakes of what rests on that
 }
 
@@ -112,6 +115,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if r.patience == nil {
 		r.patience = func(ttl time.Duration) time.Duration { return ttl }
+	}
+	if r.ended == nil {
+		r.proc, r.ended = procid.Own(), procid.Ended
 	}
 	if r.epochs == nil {
 		r.epochs = func(_, after *shardMap) { after.seal() }

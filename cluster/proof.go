@@ -20,6 +20,9 @@ import (
 // member is declared dead at once if its session with this one has ended and its address refuses
 // connections, here and at a third member that has no open session with it, each twice. That does not lean on clocks: who lives refuses
 // nothing, unless something else answers for its address, see [Config.OnlySilence].
+//
+// A process that has begun anew under the name of a member, at its address, has the others be accepted there. If it is on
+// the same machine it sees for itself that the former process is not there any more.
 
 const (
 	proofTick  = 250 * time.Millisecond
@@ -178,6 +181,9 @@ func (k *keeper) pronounce(ctx *actor.Context[step], name, why string) {
 		if err == nil {
 			k.m.sys.Log().Warn("member is dead", slog.String("member", name), slog.String("reason", why))
 			k.saw(ctx, Entry{Key: nodePrefix + name, Value: value, Revision: rev})
+			if name == k.m.sys.Name() && !k.joined { // its place is free
+				k.renew(ctx)
+			}
 		} else if errors.Is(err, ErrConflict) { // the watch is late
 			s := k.sightings[name]
 			s.at = k.now()

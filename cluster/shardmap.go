@@ -150,6 +150,7 @@ type record struct {
 	TTL    int64       `json:"ttl,omitempty"`    // for how long it is waited for, in milliseconds
 	Left   bool        `json:"left,omitempty"`   // it is dead by its own word: its system may have something to say yet
 	Addr   string      `json:"addr,omitempty"`   // where its system listens
+	Proc   string      `json:"proc,omitempty"`   // the identity of its process, see package procid
 	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
 	Groups []string    `json:"groups,omitempty"` // of which it takes shards
 	Copies []copyOf    `json:"copies,omitempty"` // what is everywhere, see [Everywhere]
