@@ -38,9 +38,9 @@ const defaultAskTimeout = 5 * time.Second
 // unknown whether req was handled.
 //
 // In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits,
-// its actor handles nothing else, and the worker continues with other actors. A context derived
-// from the handler's, as context.WithTimeout returns one, occupies a worker while it waits, and a
-// deadlock is not detected: it ends with the time limit.
+// its actor handles nothing else, and the worker continues with other actors. So it is with a context
+// derived from the handler's, as context.WithTimeout returns one, if the handler itself waits. On another
+// goroutine that wait is not the handler's: a deadlock that it is part of ends with the time limit.
 func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) (R, error) {
 	return ask[R](ctx, to, req, limitOf(opts))
 }
@@ -55,7 +55,7 @@ func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOptio
 func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
 	dst := to.recipient()
 	sys := dst.base().sys()
-	o := originOf(ctx)
+	o := originOf(ctx).located()
 	if from, _ := o.caller(); from.isGated() {
 		if err := from.settleGate(ctx); err != nil {
 			return answer, describe(err, to, req)
@@ -81,21 +81,21 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration)
 		a.forget()
 		return answer, describe(err, to, req)
 	}
-	if err = a.await(asked != nil, alarmed); err != nil {
+	if err = a.await(asked != nil || !o.own, alarmed); err != nil {
 		err = describe(sys.timeUp(err, limit), to, req)
 	}
 	return a.answer, err
 }
 
 // begin makes known to others that the caller waits for a, as i says. own is the actor when the
-// caller is its handler, and not merely somebody who was given a context derived from the handler's:
+// caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
 // the caller must call own.inquired. asked is the request that it handles, if there is one.
 func (a *call[R]) begin(o origin, i inquiry) (own *core, asked pendingAsk, err error) {
-	from, w := o.caller()
+	from, w := o.waiter()
 	if err := a.pause.begin(a.sys, from, w, o.own); err != nil {
 		return nil, nil, err
 	}
-	if !o.own {
+	if !o.here {
 		return nil, nil, nil
 	}
 	i.aside = a.pause.parked() && from.setsAside()
@@ -272,7 +272,7 @@ func sendAsk[M any](ctx context.Context, o origin, to Ref[M], req any, ask pendi
 		if dst, err = intercept(ctx, dst, &e); err != nil {
 			return err
 		}
-		if c = dst.base(); wait && dst != meant && o.own { // it was another one whom the search for cycles began with
+		if c = dst.base(); wait && dst != meant && o.here { // it was another one whom the search for cycles began with
 			if err := from.deadlock(dst.waitedOn(), ask); err != nil {
 				return err
 			}
@@ -280,7 +280,7 @@ func sendAsk[M any](ctx context.Context, o origin, to Ref[M], req any, ask pendi
 	}
 	if wait {
 		var err error
-		if v, err = tellWaiting(ctx, dst, e, w, from == c && o.own, ask); err != nil {
+		if v, err = tellWaiting(ctx, dst, e, w, from == c && o.here, ask); err != nil {
 			return err
 		}
 	} else {

@@ -108,7 +108,7 @@ func TestHandlerThatWaitsByItsContextDoesNotFillItsBulkhead(t *testing.T) {
 			_, err := actor.AskFuture(ctx, to, balance{}).Wait(ctx)
 			return err
 		}},
-		"Ask by a derived context": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+		"Ask by a derived context": {wait: func(ctx *actor.Context[int], to reference) error {
 			return derived(ctx, func(ctx context.Context) error { return ask(ctx, to) })
 		}},
 		"Ask within Blocking": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
@@ -119,7 +119,7 @@ func TestHandlerThatWaitsByItsContextDoesNotFillItsBulkhead(t *testing.T) {
 				return actor.Blocking(ctx, func() error { return ask(limited, to) })
 			})
 		}},
-		"a Future by a derived context": {counts: true, wait: func(ctx *actor.Context[int], to reference) error {
+		"a Future by a derived context": {wait: func(ctx *actor.Context[int], to reference) error {
 			return derived(ctx, func(limited context.Context) error {
 				_, err := actor.AskFuture(ctx, to, balance{}).Wait(limited)
 				return err

@@ -244,13 +244,35 @@ func turnAbove(ctx context.Context) turn {
 type origin struct {
 	turn turn // nil for a context from outside
 	own  bool // the context is the handler's own
+	here bool // the caller is the handler: the context is its own, or derived from that, see located
 }
 
 func originOf(ctx context.Context) origin {
 	if t, ok := ctx.(turn); ok {
-		return origin{t, true}
+		return origin{t, true, true}
 	}
 	return origin{turn: turnAbove(ctx)}
+}
+
+// located returns o, and finds out for a derived context, which may be on any goroutine, whether it is the
+// handler who has it.
+func (o origin) located() origin {
+	if o.turn != nil && !o.here {
+		c, w := o.turn.running()
+		o.here = w.isHere(c) || c.isHere()
+	}
+	return o
+}
+
+// waiter is caller for one who is about to wait: with a worker, the caller's stack can be set aside. The handler of a
+// reentrant actor that waits with a derived context keeps it, since others must not run meanwhile, and so does that of
+// a driven system, where no goroutine may end the wait.
+func (o origin) waiter() (*core, *worker) {
+	c, w := o.caller()
+	if o.here && !o.own && !c.traits.reentrant() && !c.sys().isDriven() {
+		_, w = o.turn.running()
+	}
+	return c, w
 }
 
 // caller is [caller] of the context.

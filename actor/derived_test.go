@@ -78,3 +78,157 @@ func TestTheHandlerSeesTheCauseOfADerivedContextAlsoInALaterMessageOfTheAsker(t 
 		}
 	})
 }
+
+// shorter makes the context that Go programmers write first.
+func shorter(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, time.Second)
+}
+
+// A wait in the handler with a context derived of its own is a wait of the handler: the only worker of the bulkhead
+// goes on to the one who answers.
+func TestAWaitWithADerivedContextBlocksNoWorker(t *testing.T) {
+	waits := map[string]func(ctx context.Context, to actor.Ref[get]) error{
+		"Ask": func(ctx context.Context, to actor.Ref[get]) error {
+			_, err := actor.Ask(ctx, to, get{})
+			return err
+		},
+		"Future": func(ctx context.Context, to actor.Ref[get]) error {
+			_, err := actor.AskFuture(ctx, to, get{}).Wait(ctx)
+			return err
+		},
+		"Gather": func(ctx context.Context, to actor.Ref[get]) error {
+			for _, a := range actor.Gather(ctx, []actor.Ref[get]{to}, actor.Request[int](get{})) {
+				return a.Err
+			}
+			return errors.New("nothing has come")
+		},
+		"Wait": func(ctx context.Context, to actor.Ref[get]) error {
+			to.Drain()
+			_, err := to.Wait(ctx)
+			return err
+		},
+	}
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+				answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[get], m get) error {
+					actor.Reply(ctx, m, 1)
+					return nil
+				}, actor.OnBulkhead("one"))
+				errs := make(chan error, 1)
+				actor.SpawnFunc(sys, "asks", func(ctx *actor.Context[int], _ int) error {
+					derived, cancel := shorter(context.WithValue(ctx, someKey{}, 1))
+					defer cancel()
+					errs <- wait(derived, answers)
+					return nil
+				}, actor.OnBulkhead("one")).Tell(bg, 1)
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// Its context ends it: by time, by whoever cancels it, and with the actor.
+func TestAWaitWithADerivedContextEndsWithIt(t *testing.T) {
+	errEnough := errors.New("enough")
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		silent := promising(sys, make(chan *actor.Promised[int], 9))
+		errs := make(chan error, 1)
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[func(context.Context) (context.Context, func())], derive func(context.Context) (context.Context, func())) error {
+			derived, cancel := derive(ctx)
+			defer cancel()
+			_, err := actor.Ask(derived, silent, get{}, actor.Within(time.Hour))
+			errs <- err
+			return nil
+		})
+		for want, derive := range map[error]func(context.Context) (context.Context, func()){
+			context.DeadlineExceeded: func(ctx context.Context) (context.Context, func()) { return shorter(ctx) },
+			errEnough: func(ctx context.Context) (context.Context, func()) {
+				derived, cancel := context.WithCancelCause(ctx)
+				time.AfterFunc(time.Second, func() { cancel(errEnough) })
+				return derived, func() {}
+			},
+		} {
+			began := time.Now()
+			ref.Tell(bg, derive)
+			if err := <-errs; !errors.Is(err, want) || time.Since(began) != time.Second {
+				t.Errorf("after %v: %v, want %v", time.Since(began), err, want)
+			}
+		}
+		ref.Tell(bg, func(ctx context.Context) (context.Context, func()) { return context.WithTimeout(ctx, time.Hour) })
+		synctest.Wait()
+		ref.Stop()
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("at the end of the actor: %v", err)
+		}
+	})
+}
+
+// A cycle is one however its waits are limited, and wherever its actors run.
+func TestACycleOfWaitsWithDerivedContextsFailsAtOnce(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{
+		"plain": nil, "pinned": {actor.Pinned()}, "inline": {actor.Inline()}, "reentrant": {actor.Reentrant()}, "bulkhead": {actor.OnBulkhead("one")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+				errs := make(chan error, 1)
+				var a, b actor.Ref[get]
+				asks := func(to *actor.Ref[get], say bool) func(ctx *actor.Context[get], m get) error {
+					return func(ctx *actor.Context[get], m get) error {
+						derived, cancel := shorter(ctx)
+						defer cancel()
+						_, err := actor.Ask(derived, *to, get{})
+						if say {
+							errs <- err
+						}
+						actor.Reply(ctx, m, 1)
+						return nil
+					}
+				}
+				a = actor.SpawnFunc(sys, "a", asks(&b, false), opts...)
+				b = actor.SpawnFunc(sys, "b", asks(&a, true), opts...)
+				go a.Tell(bg, get{})
+				failsAtOnce(t, errs)
+			})
+		})
+	}
+}
+
+func TestTwoThatWaitForRoomWithDerivedContextsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 2)
+		refs, both := make([]actor.Ref[int], 2), make(chan struct{}, 2)
+		for i := range refs {
+			refs[i] = actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], m int) error {
+				if m != 0 {
+					return nil
+				}
+				derived, cancel := shorter(ctx)
+				defer cancel()
+				both <- struct{}{}
+				for len(both) < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				refs[1-i].Tell(bg, 1) // the only place
+				errs <- refs[1-i].TryTell(derived, 2)
+				return nil
+			}, actor.Bounded(1, actor.Block))
+		}
+		for _, ref := range refs {
+			ref.Tell(bg, 0)
+		}
+		began := time.Now()
+		if err := <-errs; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	})
+}

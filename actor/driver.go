@@ -49,6 +49,12 @@ func (s *System) driveBy(d Driver, bulkheads []bulkhead) {
 	d.Attach(&Driven{s})
 }
 
+// isDriven reports whether a driver runs the system.
+func (s *System) isDriven() bool {
+	_, driven := s.sched.runner.(byDriver)
+	return driven
+}
+
 // solo returns the worker of a driven system.
 func (s *System) solo() *worker { return (*s.sched.workers.Load())[0] }
 

@@ -14,9 +14,10 @@ type inbox[T any] struct {
 // newInbox makes one for whoever has ctx, who alone may call take. It fails when so many
 // handlers wait already that this one may not.
 func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
-	from, w := caller(ctx)
+	o := originOf(ctx).located()
+	from, w := o.waiter()
 	b := &inbox[T]{sys: sys}
-	if err := b.pause.begin(sys, from, w, isTurn(ctx)); err != nil {
+	if err := b.pause.begin(sys, from, w, o.own); err != nil {
 		return nil, err
 	}
 	if b.pause.parked() {

@@ -14,8 +14,8 @@ type WaitOption struct{ limit time.Duration } // 0 is none
 // d is 0 or less nothing is sent. For an ask it replaces the system's ask timeout, shorter or
 // longer; a deadline of the context still counts. Of several limits the shortest counts.
 //
-// In a handler, use it where other code uses context.WithTimeout(ctx, d): with the handler's own
-// ctx the wait occupies no worker, and a deadlock is found at once.
+// In a handler, use it where other code uses context.WithTimeout(ctx, d): it costs less, and the
+// other messages of a [Reentrant] actor do not wait meanwhile.
 func Within(d time.Duration) WaitOption {
 	if d <= 0 {
 		d = -1

@@ -10,8 +10,9 @@ import (
 // aside so that its worker can go on, or of a goroutine.
 //
 // A handler's own context says that the caller is that handler: its stack is set aside. A
-// derived context may be on any goroutine, and so may a handler's own one after Blocking;
-// then the goroutine waits, and another worker may take the worker's place meanwhile.
+// derived context may be on any goroutine, so it is looked whose that is, see located; and so may a
+// handler's own one after Blocking. If it is not the handler's, the goroutine waits, and another worker
+// may take the worker's place meanwhile.
 type pause struct {
 	parking parking // parking.who is set for a handler whose stack is set aside
 	waiter  *waiter // for a goroutine

@@ -83,7 +83,7 @@ func (r Ref[M]) TryTell(ctx context.Context, msg M) error {
 		return fmt.Errorf("tell %s: %w", c.fullPath(), err)
 	}
 	c = to.base()
-	v, err := tellWaiting(ctx, to, e, w, from == c && isTurn(ctx), nil)
+	v, err := tellWaiting(ctx, to, e, w, from == c && originOf(ctx).located().here, nil)
 	switch {
 	case err == nil && v == verdictTaken:
 		return nil
@@ -117,7 +117,7 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 		defer from.cover(isTurn(ctx)).uncover()
 	}
 	if ask == nil {
-		if isTurn(ctx) {
+		if originOf(ctx).located().here {
 			if !from.inquire(inquiry{call: wait, first: at}) {
 				return gaveUp(wait, noRoom(ctx))
 			}

@@ -32,7 +32,7 @@ import (
 //
 // A handler may block. Where the runtime knows of it, either the handler's stack is set aside
 // (Ask and whatever else waits for a message, see coroutine.go), or its worker steps out and
-// does not count for that time (Blocking, and asks with a derived context, which may be on any
+// does not count for that time (Blocking, and asks with a derived context on another
 // goroutine). Where it does not know (a mutex, a driver, time.Sleep), the monitor adds workers
 // while actors wait and processors are idle.
 type scheduler struct {

@@ -139,7 +139,8 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 			return err
 		}
 	}
-	own, asked, err := a.begin(originOf(ctx), i)
+	o := originOf(ctx).located()
+	own, asked, err := a.begin(o, i)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 	}
 	begin()
 	a.alarm.when = a.sys.clock.in(limit)
-	return a.await(asked != nil, limit > 0)
+	return a.await(asked != nil || !o.own, limit > 0)
 }
 
 // isAbove reports whether c ends only after the other has: it is the same actor or a parent.

@@ -72,6 +72,16 @@ func (w *worker) enter(c *core) {
 	w.inTurn = true
 }
 
+// isHere reports whether the caller is on the goroutine on which w has c's handler. Where [currentG] does not know it
+// is not. w may be nil.
+func (w *worker) isHere(c *core) bool {
+	if w == nil || w.current.Load() != c || w.out.Load() {
+		return false
+	}
+	co, g := w.co.Load(), currentG()
+	return g != 0 && co != nil && co.g == g
+}
+
 // publish makes what was counted known.
 func (w *worker) publish() {
 	if w.done > 0 {
