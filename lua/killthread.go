@@ -80,8 +80,11 @@ func (t *task) kill() {
 	if t.promise != nil {
 		t.promise.Reject(errKilled)
 	}
-	if t.pause != nil {
-		t.pause.wake()
+	if p := t.pause; p != nil {
+		if p.leave != nil {
+			p.leave() // at once: what wakes it from here on would be lost
+		}
+		p.wake()
 	}
 }
 

@@ -136,6 +136,13 @@ func TestKillthreadOfWhatDoesNotWait(t *testing.T) {
 		// woken or answered in the same turn
 		`local r local f = greenroom.fork(function() r = greenroom.wait("t") or "woken" end) greenroom.yield()
 			return greenroom.wakeup("t"), greenroom.killthread(f) == f, greenroom.sleep(1), r`: []any{true, true, nil, nil},
+		// killed, and woken after that in the same turn
+		`local r local f = greenroom.fork(greenroom.wait, "t") greenroom.yield() greenroom.killthread(f)
+			greenroom.fork(function() greenroom.wait("t") r = "woken" end)
+			return greenroom.wakeup("t"), greenroom.yield(), greenroom.wakeup("t"), greenroom.yield(), r`: []any{false, nil, true, nil, "woken"},
+		`if answers then return 1 end answers = greenroom.request{greenroom.self()}:select()
+			local f = greenroom.fork(function() answers() end) greenroom.yield() greenroom.killthread(f)
+			local of, values = answers() return values[1]`: 1.0,
 		`local cs, r = greenroom.queue()
 			local a = greenroom.fork(function() cs(greenroom.sleep, 5) end) local b = greenroom.fork(function() cs(greenroom.sleep, 5) r = "b" end)
 			greenroom.fork(function() cs(function() r = "c" end) end)

@@ -19,6 +19,7 @@ type pause struct {
 	actor.Returns[answer]
 	woken   bool
 	promise *actor.Promised[answer] // nil until the request is handled
+	leave   func()                  // takes back what others would wake the handler by; nil for nothing. It may be called again
 }
 
 func (*pause) message() {}
@@ -81,11 +82,14 @@ func (s *service) waitFor(l *glua.LState) int {
 		l.RaiseError("wait: %s", errWaitsAlready)
 	}
 	p := &pause{}
+	p.leave = func() {
+		if s.waiters[token] == p {
+			delete(s.waiters, token)
+		}
+	}
 	s.waiters[token] = p
 	err := s.pauseFor(l, p, wait{"wait", ""}, forever)
-	if s.waiters[token] == p {
-		delete(s.waiters, token)
-	}
+	p.leave()
 	if err != nil {
 		l.RaiseError("wait: %s", err)
 	}
@@ -144,9 +148,10 @@ func (s *service) enter(l *glua.LState, c *section) {
 	}
 	s.task.kept = true
 	e := &entrant{task: s.task}
+	e.leave = func() { s.giveUp(c, e) }
 	c.waiting = append(c.waiting, e)
 	if err := s.pauseFor(l, &e.pause, wait{"queue", ""}, forever); err != nil {
-		s.giveUp(c, e)
+		e.leave()
 		l.RaiseError("queue: %s", err)
 	}
 }

@@ -187,9 +187,15 @@ func (s *service) nextAnswer(l *glua.LState) int {
 		if r.pause != nil {
 			l.RaiseError("select: another handler waits for the next answer")
 		}
-		r.pause = &pause{}
-		if err := s.pauseFor(l, r.pause, wait{"select", ""}, forever); err != nil {
-			r.pause = nil
+		p := &pause{}
+		p.leave = func() {
+			if r.pause == p {
+				r.pause = nil
+			}
+		}
+		r.pause = p
+		if err := s.pauseFor(l, p, wait{"select", ""}, forever); err != nil {
+			p.leave()
 			l.RaiseError("select: %s", err)
 		}
 	}
