@@ -106,6 +106,9 @@ type NewCommand struct {
 	Parallel bool
 	// By is who sends it, at most MaxCommandByBytes bytes.
 	By string
+	// Of, if it is not 0, is when the entity came to be. The command is then for that one only, and
+	// not for a later one of its id: to that, it is ErrNotFound.
+	Of int64
 }
 
 // CommandsQuery asks for commands of an entity, newest first.

@@ -122,7 +122,7 @@ func (e *entityActor) stepped(commands []*Command, ticket uint64) {
 // order takes up a new command, or returns the open one of the same key and sender. seen is what
 // commander.ends was before the store was asked for one.
 func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool, err error) {
-	if e.state.created == 0 {
+	if e.state.created == 0 || n.Of != 0 && n.Of != e.state.created {
 		return nil, false, ErrNotFound
 	}
 	q := &e.state.extras().commands

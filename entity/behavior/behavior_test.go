@@ -504,6 +504,62 @@ func TestWhoIsNotAllowedIsNotHandled(t *testing.T) {
 	}
 }
 
+// What waits too long to be carried out is asked about again: readings, edits and commands. Nothing is done to a later entity of the id.
+func TestWhatIsNoLongerAllowedIsNotCarriedOut(t *testing.T) {
+	p := build(t)
+	p.write("a", 1, "x", 1)
+	var created int64
+	err := p.rt.View(t.Context(), "a", func(v entity.View) error { created = v.Created(); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := effect{entity: "a", source: "behavior:b@1"}
+	carry := func(decided time.Time, created int64, allowed bool) (refused []Failure) {
+		t.Helper()
+		s := startSender(t.Context(), p.rt, func(v entity.View) bool { return allowed && v.ID() == "a" })
+		own.seq, own.created = own.seq+1, created
+		c := &chunk{decided: decided, effects: []effect{own, own, own}}
+		c.effects[0].readings = []entity.Reading{reading(2, "x", int64(own.seq))}
+		c.effects[1].source += ":" + partEdit
+		c.effects[1].patches = []entity.Patch{{Section: entity.Attributes, Form: entity.MergePatch, Body: fmt.Appendf(nil, `{"n":%d}`, own.seq)}}
+		c.effects[2].command = &entity.NewCommand{Name: "go", By: "b", Key: fmt.Sprint(own.seq)}
+		s.send(c)
+		for done := 0; done < len(c.effects); {
+			<-s.news
+			_, more, n := s.take()
+			refused, done = append(refused, more...), done+n
+		}
+		return refused
+	}
+	state := func() string {
+		_, n := p.latest("a", "x")
+		commands, err := p.rt.Commands(t.Context(), "a", entity.CommandsQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d %s %d", n, p.attribute("a", "/n"), len(commands))
+	}
+	for _, c := range []struct {
+		name    string
+		decided time.Time
+		created int64
+		allowed bool
+		refused int
+		want    string
+	}{
+		{"of an earlier start", time.Time{}, created, true, 0, "1 1 1"},
+		{"of an earlier start, and not allowed any more", time.Time{}, created, false, 3, "1 1 1"},
+		{"of two seconds ago, and not allowed any more", time.Now().Add(-2 * time.Second), created, false, 3, "1 1 1"},
+		{"of a moment ago", time.Now().Add(time.Hour), created, false, 0, "4 4 2"},
+		{"of an earlier entity", time.Now().Add(time.Hour), created - 1, true, 0, "4 4 2"},
+		{"of an earlier entity and an earlier start", time.Time{}, created - 1, false, 0, "4 4 2"},
+	} {
+		refused := carry(c.decided, c.created, c.allowed)
+		if got := state(); len(refused) != c.refused || got != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, refused, c.want)
+		}
+	}
+}
 func TestPresenceAndCommandsAreEventsForWhoAsks(t *testing.T) {
 	p := build(t)
 	var mu sync.Mutex

@@ -162,7 +162,7 @@ func (b *behavior) begin(p place) (_ *follower, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.sender = startSender(f.ctx, b.s.rt)
+	f.sender = startSender(f.ctx, b.s.rt, b.spec.Allow)
 	defer func() {
 		if err != nil {
 			changes.Close()
@@ -565,7 +565,7 @@ func (f *follower) commit() error {
 	var chunks []*chunk
 	var body []byte
 	var err error
-	c := new(chunk)
+	c := &chunk{decided: time.Now()}
 	for i := range f.decided {
 		c.effects = append(c.effects, f.decided[i])
 		if body, err = f.decided[i].append(body); err != nil {
@@ -575,7 +575,7 @@ func (f *follower) commit() error {
 			next.Chunk++
 			c.key = b.chunkKey(next.Chunk)
 			items, chunks = append(items, b.item(c.key, body)), append(chunks, c)
-			body, c = nil, new(chunk)
+			body, c = nil, &chunk{decided: c.decided}
 		}
 	}
 	text, err := json.Marshal(&next)

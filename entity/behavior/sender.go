@@ -16,6 +16,8 @@ import (
 const (
 	// senderWaiting is how many edits and commands wait for their commits at once.
 	senderWaiting = 64
+	// allowedFor is how long an effect that was allowed is carried out without asking again, which takes a look at the entity.
+	allowedFor = time.Second
 	// retryMin and retryMax bound the wait before an effect is tried again.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
@@ -25,17 +27,19 @@ const (
 type chunk struct {
 	key     string
 	effects []effect
-	left    int // that are not settled, guarded by sender.mu
+	decided time.Time // zero for an item of an earlier start
+	left    int       // that are not settled, guarded by sender.mu
 }
 
 // sender carries the effects of a behavior out.
 type sender struct {
 	rt    *entity.Runtime
-	ctx   context.Context //nolint:containedctx // ends with the follower
+	allow func(entity.View) bool // as in Spec
+	ctx   context.Context        //nolint:containedctx // ends with the follower
 	wg    sync.WaitGroup
 	news  chan struct{} // something has been settled
 	wake  chan struct{} // there is something to begin with
-	slots chan struct{} // for edits and commands
+	slots chan struct{} // for what waits for an entity or for its commit
 
 	mu      sync.Mutex
 	queues  map[string]*queue // by entity, guarded by mu
@@ -56,9 +60,9 @@ type queued struct {
 	chunk *chunk
 }
 
-func startSender(ctx context.Context, rt *entity.Runtime) *sender {
+func startSender(ctx context.Context, rt *entity.Runtime, allow func(entity.View) bool) *sender {
 	s := &sender{
-		rt: rt, ctx: ctx, news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		rt: rt, allow: allow, ctx: ctx, news: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		slots: make(chan struct{}, senderWaiting), queues: make(map[string]*queue),
 	}
 	s.wg.Go(s.run)
@@ -107,18 +111,11 @@ func (s *sender) run() {
 // begin carries the first effect of a queue out, and does not wait for its commit.
 func (s *sender) begin(q *queue) {
 	s.mu.Lock()
-	e := q.list[0].effect // only settle removes it
+	first := q.list[0] // only settle removes it
 	s.mu.Unlock()
-	from := entity.Origin{Source: e.source, Seq: e.seq}
-	if e.readings != nil {
-		size := 0
-		for i := range e.readings {
-			size += 64 * len(e.readings[i].Values)
-		}
-		err := s.rt.IngestFor(s.ctx, e.entity, e.created, from, e.readings, size, func(err error) { s.settle(q, err) })
-		if err != nil {
-			s.settle(q, err)
-		}
+	e, old := first.effect, s.allow != nil && time.Since(first.chunk.decided) >= allowedFor
+	if e.readings != nil && !old {
+		s.ingest(q, e)
 		return
 	}
 	select {
@@ -129,13 +126,58 @@ func (s *sender) begin(q *queue) {
 	s.wg.Go(func() {
 		defer func() { <-s.slots }()
 		var err error
-		if e.command != nil {
-			_, err = s.rt.Command(s.ctx, e.entity, *e.command)
-		} else {
-			_, err = s.rt.Edit(s.ctx, e.entity, entity.Edits{From: from, Of: e.created, Patches: e.patches})
+		if old {
+			err = s.ask(e)
 		}
-		s.settle(q, err)
+		switch {
+		case err != nil:
+			s.settle(q, err)
+		case e.readings != nil:
+			s.ingest(q, e)
+		default:
+			s.settle(q, s.apply(e))
+		}
 	})
+}
+
+// errNotAllowed says that an effect was allowed when it was decided, and is not any more.
+var errNotAllowed = errors.New("the behavior may not change the entity any more")
+
+// ask asks whether an effect that was decided some time ago is still allowed.
+func (s *sender) ask(e *effect) error {
+	return s.rt.View(s.ctx, e.entity, func(v entity.View) error {
+		if v.Created() == e.created && !s.allow(v) { // nothing happens to another entity of the id
+			return errNotAllowed
+		}
+		return nil
+	})
+}
+
+// ingest writes the readings of an effect. It is settled when they are durable.
+func (s *sender) ingest(q *queue, e *effect) {
+	size := 0
+	for i := range e.readings {
+		size += 64 * len(e.readings[i].Values)
+	}
+	from := entity.Origin{Source: e.source, Seq: e.seq}
+	err := s.rt.IngestFor(s.ctx, e.entity, e.created, from, e.readings, size, func(err error) { s.settle(q, err) })
+	if err != nil {
+		s.settle(q, err)
+	}
+}
+
+// apply makes the edit or the command of an effect.
+func (s *sender) apply(e *effect) error {
+	var err error
+	if e.command != nil {
+		command := *e.command
+		command.Of = e.created
+		_, err = s.rt.Command(s.ctx, e.entity, command)
+	} else {
+		from := entity.Origin{Source: e.source, Seq: e.seq}
+		_, err = s.rt.Edit(s.ctx, e.entity, entity.Edits{From: from, Of: e.created, Patches: e.patches})
+	}
+	return err
 }
 
 // settle takes note of what became of the first effect of a queue.
@@ -187,8 +229,8 @@ func (s *sender) take() (landed []string, refused []Failure, done int) {
 	return landed, refused, done
 }
 
-// refusal reports whether an effect is refused for good: it does not agree with the entity's
-// type or with a limit.
+// refusal reports whether an effect is refused for good: it is not allowed any more, or does not agree
+// with the entity's type or with a limit.
 func refusal(err error) bool {
 	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, entity.ErrFull, entity.ErrBusy, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, transient) {
@@ -196,7 +238,7 @@ func refusal(err error) bool {
 		}
 	}
 	for _, final := range [...]error{
-		entity.ErrInvalid, entity.ErrMismatch, entity.ErrTooManyKeys, entity.ErrTooManyCommands, entity.ErrOtherCommand, entity.ErrConflict,
+		errNotAllowed, entity.ErrInvalid, entity.ErrMismatch, entity.ErrTooManyKeys, entity.ErrTooManyCommands, entity.ErrOtherCommand, entity.ErrConflict,
 	} {
 		if errors.Is(err, final) {
 			return true

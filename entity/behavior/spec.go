@@ -27,8 +27,10 @@ type Spec struct {
 	// Where keeps the entities that it matches; nil matches all. It must depend on nothing but the
 	// entity itself: neither on the time nor on relations.
 	Where *filter.Filter
-	// Allow is asked before each call whether the entity may be handled; nil allows all. It is
-	// called concurrently, and must be quick.
+	// Allow is asked before each call whether the entity may be handled; nil allows all. It is asked
+	// again before an effect that was decided more than a second ago, or before the service was
+	// opened, is carried out: where it says no, the effect is counted as refused. It is called
+	// concurrently, and must be quick.
 	Allow func(entity.View) bool
 
 	// Keys keeps, of the readings, those that have a value of one of these keys. Empty
