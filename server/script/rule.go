@@ -141,26 +141,21 @@ func (b *box) during(f func(args []any) error) func([]any) (any, error) {
 	}
 }
 
+// entityFields are the fields of e.
+var entityFields = map[string]func(b *box) any{
+	"id":      func(b *box) any { return b.e.ID() },
+	"type":    func(b *box) any { return b.e.View().Type() },
+	"created": func(b *box) any { return b.e.View().Created() },
+	"ts":      func(b *box) any { return b.ev.TS },
+	"late":    func(b *box) any { return b.ev.Late },
+	"online":  func(b *box) any { return b.e.View().Presence().State == entity.PresenceOnline },
+}
+
 func (b *box) field(name string) any {
-	if b.e == nil {
-		return nil
+	if f := entityFields[name]; f != nil && b.e != nil {
+		return f(b)
 	}
-	switch name {
-	case "id":
-		return b.e.ID()
-	case "type":
-		return b.e.View().Type()
-	case "created":
-		return b.e.View().Created()
-	case "ts":
-		return b.ev.TS
-	case "late":
-		return b.ev.Late
-	case "online":
-		return b.e.View().Presence().State == entity.PresenceOnline
-	default:
-		return nil
-	}
+	return nil
 }
 
 // attribute returns a member of a section: a value, or a table of nested members.

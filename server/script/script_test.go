@@ -49,7 +49,8 @@ func build(t testing.TB, dir string) *plant {
 		if v.ID() == "held" {
 			p.once.Do(func() { close(p.held); <-p.free })
 		}
-		return owner == admin || strings.HasPrefix(v.ID(), owner.Name+"-")
+		tenant, _ := v.Attribute(entity.Attributes, "/tenant")
+		return owner == admin || strings.HasPrefix(v.ID(), owner.Name+"-") || tenant.Value.Text() == owner.Name
 	}
 	if p.Service, err = Open(t.Context(), p.rt, Config{May: may, Logger: quiet, Behaviors: behavior.Config{Gather: time.Millisecond, SaveEvery: 5 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
