@@ -168,29 +168,32 @@ func (m *meter) meterThread(l *glua.LState) {
 	l.SetContext(&counter{meter: m, state: stateOf(l)})
 }
 
-// Done is called before each instruction. It returns nil, or a channel that is closed.
+// Done is called before each instruction. It returns nil, or a channel that is closed. What most instructions of a program take is found
+// out here; doneWeighed knows the rest.
 func (c *counter) Done() <-chan struct{} {
 	m := c.meter
 	m.steps--
-	if m.interrupt.Load() {
-		m.interrupted, m.steps = true, -1
-	}
-	if m.steps < 0 {
-		m.fault = m.exhausted()
-		return m.done
-	}
-	if m.debug != nil {
-		if m.fault = m.debug.look(c); m.fault != nil {
+	if m.steps < 0 || m.debug != nil {
+		if c.stops() {
 			return m.done
 		}
 	}
 	frame := c.state.currentFrame
-	inst := instruction(frame.Fn.Proto.Code[frame.Pc-1])
+	proto := frame.Fn.Proto
+	inst := instruction(proto.Code[frame.Pc-1])
 	switch weights[inst.op()] {
 	case free:
 		return nil
+	case jumps:
+		if !m.interrupt.Load() {
+			return nil
+		}
 	case boxes:
-		if m.bytes -= numberSize; m.bytes >= 0 {
+		if m.bytes -= numberSize; m.bytes >= 0 && !m.interrupt.Load() {
+			return nil
+		}
+	case compares: // a number with a number, or it is an error
+		if c.isNumber(frame, inst.b()) {
 			return nil
 		}
 	case calculates:
@@ -204,13 +207,37 @@ func (c *counter) Done() <-chan struct{} {
 				return nil
 			}
 		}
+	case looks:
+		if isPlain(c.local(frame, inst.b())) && isShort(c.operand(frame, inst.c())) {
+			return nil
+		}
+	case stores:
+		if isOfList(c.local(frame, inst.a()), c.operand(frame, inst.b())) {
+			return nil
+		}
 	}
 	return c.doneWeighed(frame, inst)
+}
+
+// stops reports whether there are no steps left, or the debugger has to stop the handler.
+func (c *counter) stops() bool {
+	m := c.meter
+	if m.steps < 0 {
+		m.fault = m.exhausted()
+		return true
+	}
+	m.fault = m.debug.look(c)
+	return m.fault != nil
 }
 
 // doneWeighed is Done for an instruction that has a weight.
 func (c *counter) doneWeighed(frame *frameLayout, inst instruction) <-chan struct{} {
 	m := c.meter
+	if m.interrupt.Load() {
+		m.interrupted = true
+		m.fault = m.exhausted()
+		return m.done
+	}
 	c.deep = frame.Idx
 	if c.deep >= callDepth {
 		m.fault = errDeep

@@ -41,21 +41,29 @@ const constantBit = 1 << 8
 // The weights of operations.
 const (
 	free       = iota // no more than a step
+	jumps             // the same; every loop has one of these, or of those below but for calculates and divides
 	boxes             // makes a number
+	compares          // two numbers or texts
 	calculates        // makes a number of two operands, which may be texts
 	divides           // the same, and takes longer the more bits the result of the division has
+	looks             // for a key, also in what a table inherits from
+	stores            // a value in a table
 	heavy             // may take more than a step's time, or memory
 )
 
 // weights are those of all operations. Most instructions of a program are free, or make a number.
 var weights = func() (table [64]uint8) {
 	for weight, operations := range [][]int{
+		jumps:      {glua.OP_JMP},
 		boxes:      {glua.OP_FORLOOP},
-		calculates: {glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_POW, glua.OP_LT, glua.OP_LE},
+		compares:   {glua.OP_LT, glua.OP_LE},
+		calculates: {glua.OP_ADD, glua.OP_SUB, glua.OP_MUL, glua.OP_DIV, glua.OP_POW},
 		divides:    {glua.OP_MOD},
+		looks:      {glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SELF},
+		stores:     {glua.OP_SETTABLE},
 		heavy: {
-			glua.OP_GETGLOBAL, glua.OP_GETTABLE, glua.OP_GETTABLEKS, glua.OP_SETGLOBAL, glua.OP_SETTABLE, glua.OP_SETTABLEKS,
-			glua.OP_NEWTABLE, glua.OP_SELF, glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_CALL, glua.OP_TAILCALL,
+			glua.OP_GETGLOBAL, glua.OP_SETGLOBAL, glua.OP_SETTABLEKS,
+			glua.OP_NEWTABLE, glua.OP_UNM, glua.OP_LEN, glua.OP_CONCAT, glua.OP_EQ, glua.OP_CALL, glua.OP_TAILCALL,
 			glua.OP_TFORLOOP, glua.OP_SETLIST, glua.OP_CLOSURE, glua.OP_VARARG, glua.OP_RETURN,
 		},
 	} {
@@ -126,6 +134,27 @@ func (c *counter) operand(f *frameLayout, i int) glua.LValue {
 func (c *counter) isNumber(f *frameLayout, i int) bool {
 	_, ok := c.operand(f, i).(glua.LNumber)
 	return ok
+}
+
+// isPlain reports whether a value is a table that inherits from no other.
+func isPlain(v glua.LValue) bool {
+	t, ok := v.(*glua.LTable)
+	return ok && t.Metatable == glua.LNil
+}
+
+// isOfList reports whether a value is a table that inherits from no other, and a key one of those that its list has.
+func isOfList(v, key glua.LValue) bool {
+	n, ok := key.(glua.LNumber)
+	if !ok || !isPlain(v) {
+		return false
+	}
+	return isListKey(float64(n)) && int(n) <= len(tableOf(v.(*glua.LTable)).array) //nolint:forcetypeassert // isPlain
+}
+
+// isShort reports whether a key is found in a step.
+func isShort(key glua.LValue) bool {
+	s, ok := key.(glua.LString)
+	return !ok || len(s) < bytesPerStep
 }
 
 // dividing returns the steps for the rest of a division of the operands, and whether both are numbers.
