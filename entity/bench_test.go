@@ -57,7 +57,7 @@ func (s *forgetful) Online(context.Context, string, int) ([]entity.OnlineEntity,
 
 func (s *forgetful) SaveSeen(context.Context, []entity.SeenAt) error { return nil }
 
-func (s *forgetful) Docs(context.Context, string) ([]entity.Doc, error) { return nil, nil }
+func (s *forgetful) Docs(context.Context, string, string, int) ([]entity.Doc, error) { return nil, nil }
 
 func (s *forgetful) Close() error { return nil }
 

@@ -68,9 +68,45 @@ func (r *Runtime) Doc(ctx context.Context, kind, id string) (Doc, error) {
 	return query(ctx, r, func(ctx context.Context) (Doc, error) { return r.store.Doc(ctx, kind, id) })
 }
 
-// Docs returns all documents of a kind, ordered by id.
-func (r *Runtime) Docs(ctx context.Context, kind string) ([]Doc, error) {
-	return query(ctx, r, func(ctx context.Context) ([]Doc, error) { return r.store.Docs(ctx, kind) })
+// DocsBytes is about what the bodies of documents may take that a Store returns at once, and docsPage
+// how many documents are read at once.
+const (
+	DocsBytes = 4 << 20
+	docsPage  = 1000
+)
+
+// Docs returns all documents of a kind, ordered by id. Where there may be many, use EachDoc.
+func (r *Runtime) Docs(ctx context.Context, kind string) (list []Doc, err error) {
+	err = r.EachDoc(ctx, kind, func(d *Doc) error {
+		list = append(list, *d)
+		return nil
+	})
+	return list, err
+}
+
+// EachDoc calls f with the documents of a kind, ordered by id. It reads them in pages, so that their
+// bodies are not in memory at once, and holds nothing while f runs: a document that is put or deleted
+// meanwhile may come or not. It returns the first error of f or of the store. The document is the
+// caller's.
+func (r *Runtime) EachDoc(ctx context.Context, kind string, f func(*Doc) error) error {
+	return eachDoc(f, func(after string) ([]Doc, error) {
+		return query(ctx, r, func(ctx context.Context) ([]Doc, error) { return r.store.Docs(ctx, kind, after, docsPage) })
+	})
+}
+
+func eachDoc(f func(*Doc) error, read func(after string) ([]Doc, error)) error {
+	for after := ""; ; {
+		page, err := read(after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for i := range page {
+			after = page[i].ID
+			if err := f(&page[i]); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // DeleteDoc removes a document, under the conditions of PutDoc. It returns ErrNotFound if there is

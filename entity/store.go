@@ -83,10 +83,11 @@ type Store interface {
 	// stays.
 	Trim(ctx context.Context, id, key string, before int64, limit int) (int, error)
 
-	// Doc returns a document, or ErrNotFound. Docs returns all of a kind, ordered
-	// by the bytes of their ids.
+	// Doc returns a document, or ErrNotFound. Docs returns those of a kind whose ids come after one,
+	// ordered by the bytes of their ids: at least one if there are any, and otherwise as many as have
+	// no more than DocsBytes of bodies together, and at most limit.
 	Doc(ctx context.Context, kind, id string) (Doc, error)
-	Docs(ctx context.Context, kind string) ([]Doc, error)
+	Docs(ctx context.Context, kind, after string, limit int) ([]Doc, error)
 
 	// PutDoc makes a document durable if the condition holds (see CheckCondition) and returns it
 	// with its new Version, which is greater than any that the id has had, and Updated. DeleteDoc

@@ -44,17 +44,17 @@ type StoredType struct {
 
 // loadTypes reads the types from the store.
 func (r *Runtime) loadTypes(ctx context.Context) error {
-	docs, err := r.store.Docs(ctx, docType)
+	set := &typeSet{declared: make(map[string]*model.Type), etags: make(map[string]string)}
+	err := eachDoc(func(d *Doc) error {
+		t, err := model.Parse(d.Body)
+		if err != nil {
+			return fmt.Errorf("stored type %q: %w", d.ID, err)
+		}
+		set.declared[t.ID], set.etags[t.ID] = t, d.ETag()
+		return nil
+	}, func(after string) ([]Doc, error) { return r.store.Docs(ctx, docType, after, docsPage) })
 	if err != nil {
 		return fmt.Errorf("read the types: %w", err)
-	}
-	set := &typeSet{declared: make(map[string]*model.Type), etags: make(map[string]string)}
-	for i := range docs {
-		t, err := model.Parse(docs[i].Body)
-		if err != nil {
-			return fmt.Errorf("stored type %q: %w", docs[i].ID, err)
-		}
-		set.declared[t.ID], set.etags[t.ID] = t, docs[i].ETag()
 	}
 	if set.resolved, err = model.ResolveAll(set.declared); err != nil {
 		return fmt.Errorf("stored types: %w", err)

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bufio"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -163,4 +166,25 @@ func TestAMappingThatCannotBeReadIsShownAndExported(t *testing.T) {
 	if _, body := s.send(200, "GET", "/v1/export?what=mappings", "", ""); !strings.Contains(body, `"insert into"`) {
 		t.Errorf("exported: %s", body)
 	}
+	// One that is deleted while the first line is written is left out.
+	var text strings.Builder
+	once := sync.OnceFunc(func() {
+		if err := s.mappings.Delete(t.Context(), "bad", ""); err != nil {
+			t.Error(err)
+		}
+	})
+	s.send(201, "PUT", "/v1/mappings/aaa", "text/plain", "insert into e select a.x as y", "If-None-Match", "*")
+	s.send(201, "PUT", "/v1/mappings/zzz", "text/plain", "insert into e select a.x as z", "If-None-Match", "*")
+	x := &exporter{transferAPI: &transferAPI{mappings: s.mappings}, ctx: t.Context(), out: bufio.NewWriterSize(writerFunc(func(p []byte) (int, error) {
+		once()
+		return text.Write(p)
+	}), 16)}
+	if err := errors.Join(x.eachMapping(), x.out.Flush()); err != nil || strings.Count(text.String(), "\n") != 2 || strings.Contains(text.String(), "bad") {
+		t.Errorf("exported: %q, %v", text.String(), err)
+	}
 }
+
+// writerFunc writes by a function.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -25,11 +25,11 @@ type forgetfulStore struct {
 
 var errForgotten = errors.New("the documents cannot be read")
 
-func (s *forgetfulStore) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
+func (s *forgetfulStore) Docs(ctx context.Context, kind, after string, limit int) ([]entity.Doc, error) {
 	if kind == s.kind {
 		return nil, errForgotten
 	}
-	return s.Store.Docs(ctx, kind)
+	return s.Store.Docs(ctx, kind, after, limit)
 }
 
 // It is not parallel: it looks for goroutines that servers of other tests have.

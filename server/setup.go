@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/greenroom-go/greenroom/entity"
@@ -66,6 +67,9 @@ func (x *exporter) eachMapping() error {
 			return mappingLine{m.Name, m.Statement.String()}, nil
 		}
 		text, err := x.mappings.Text(x.ctx, m.Name)
+		if errors.Is(err, mapping.ErrNotFound) || errors.Is(err, entity.ErrNotFound) { // deleted since
+			return nil, nil
+		}
 		return mappingLine{m.Name, text}, err
 	})
 }
@@ -100,14 +104,15 @@ func (x *exporter) eachType() error {
 	return eachLine(x, x.runtime.Types(), nil, func(t *entity.StoredType) (any, error) { return t.Type, nil })
 }
 
-// eachLine writes a line for each element of a list; err is the error of reading the list.
+// eachLine writes a line for each element of a list, but for those that line returns nil for; err is
+// the error of reading the list.
 func eachLine[T any](x *exporter, list []T, err error, line func(*T) (any, error)) error {
 	for i := range list {
 		if err != nil {
 			break
 		}
 		var v any
-		if v, err = line(&list[i]); err == nil {
+		if v, err = line(&list[i]); err == nil && v != nil {
 			err = x.json(v)
 		}
 	}

@@ -146,12 +146,15 @@ const (
 
 // operand is one side of a comparison, or a part of a computation.
 type operand struct {
-	kind  operandKind
-	value value.Value // ofLiteral
-	path  *Path       // ofPath, ofTime, ofAge
-	shift int64       // ofNow: milliseconds added to it
-	node  node        // ofComputed
-	at    int         // where it is in the text
+	kind operandKind
+	// computes is the kind of what is computed: to find it anew, all operands of operands would be
+	// looked at. It is set with node.
+	computes value.Kind
+	value    value.Value // ofLiteral
+	path     *Path       // ofPath, ofTime, ofAge
+	shift    int64       // ofNow: milliseconds added to it
+	node     node        // ofComputed
+	at       int         // where it is in the text
 }
 
 // literal returns the operand of a value.
@@ -168,10 +171,7 @@ func (o operand) valueKind() value.Kind {
 	case ofAge:
 		return value.KindDuration
 	case ofComputed:
-		if c, ok := o.node.(computation); ok {
-			return c.kind()
-		}
-		return value.KindBool
+		return o.computes
 	default:
 		return value.KindTime
 	}

@@ -75,7 +75,7 @@ func foldOperand(o operand) operand {
 		parts[i] = foldOperand(parts[i])
 		same = same && parts[i].kind == ofLiteral
 	}
-	o.node = n.with(parts)
+	o = computed(n.with(parts), o.at)
 	if same {
 		var e Env
 		if v := compileOperand(o)(nil, &e); e.failure == nil && !v.IsZero() {

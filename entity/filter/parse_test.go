@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCanonicalForm(t *testing.T) {
@@ -211,6 +212,31 @@ func TestWhatIsTooLargeIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v", say, err)
 		}
 	}
+}
+
+// The kind of what is computed was found anew for each operator, by looking at all operands before it:
+// eight times as many took sixty times as long.
+func TestALongExpressionIsReadOnce(t *testing.T) {
+	read := func(terms int) time.Duration {
+		text := "a" + strings.Repeat(" + a", terms-1)
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			r := NewReader(text)
+			if x := r.Expression(func(*Reader, Reference) (int, string) { return 0, "a" }); x == nil {
+				t.Fatalf("%d terms: %v", terms, r.Err())
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	var few, many time.Duration
+	for range 20 { // beside others a run may take any time
+		if few, many = read(60), read(480); many < 24*few {
+			return
+		}
+	}
+	t.Errorf("480 terms take %v, 60 take %v", many, few)
 }
 
 func TestMessagesStayShort(t *testing.T) {

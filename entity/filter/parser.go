@@ -154,7 +154,13 @@ func (p *parser) term() {
 }
 
 // computed makes an operand of a node.
-func computed(n node, at int) operand { return operand{kind: ofComputed, node: n, at: at} }
+func computed(n node, at int) operand {
+	kind := value.KindBool
+	if c, ok := n.(computation); ok {
+		kind = c.kind()
+	}
+	return operand{kind: ofComputed, computes: kind, node: n, at: at}
+}
 
 const operatorSigns = "an operator such as =, <, in or like"
 

@@ -157,8 +157,8 @@ func (b *backlog) pieces() (list []piece) {
 	return list
 }
 
-// tooLarge reports whether pieces may take more than maxPiecesBytes.
-func tooLarge(pieces []piece) bool {
+// tooLong reports whether pieces may take more than maxPiecesBytes.
+func tooLong(pieces []piece) bool {
 	const most = 128 // of numbers and names of members, of a piece and of a stretch
 	bytes := 0
 	for i := range pieces {

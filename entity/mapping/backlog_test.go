@@ -177,6 +177,94 @@ func TestASliceEndsByTime(t *testing.T) {
 	h.checkSums(n)
 }
 
+// sourcesOf is an expression over so many sources of a, of which only the first has a value.
+func sourcesOf(n int) string {
+	text := "a.x"
+	for i := 1; i < n; i++ {
+		text += fmt.Sprintf(" + coalesce(a.k%d, 0)", i)
+	}
+	return text
+}
+
+// What has to be read before a slice can begin is none of its time: otherwise a slice over many sources
+// would be over at once, and read everything again for each value. Here each page takes a millisecond,
+// and so does each look at the clock.
+func TestASliceOverManySourcesComputesMoreThanOneValue(t *testing.T) {
+	const n, sources = 300, 30
+	h := build(t, t.TempDir(), houseOptions{})
+	longPast(t, h, n)
+	h.put("wide", "insert into w select "+sourcesOf(sources)+" as y")
+	h.sync(1)
+	now := time.Unix(0, 0)
+	slices, pages := 0, 0
+	err := h.do(t.Context(), func(ctx context.Context, f *follower) error {
+		before := h.reader
+		h.reader = &countedReader{before, func() { pages++; now = now.Add(time.Millisecond) }}
+		h.now = func() time.Time { now = now.Add(time.Millisecond); return now }
+		defer func() { h.now, h.reader = time.Now, before }()
+		for left := (interval{0, end}); left.from < left.to; slices++ {
+			next, _, _, err := f.recompute(ctx, "wide", 0, left, false)
+			if err != nil {
+				return err
+			}
+			left.from = next
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices > n/10 || pages > 3*sources*slices {
+		t.Errorf("%d values took %d slices and %d pages", n, slices, pages)
+	}
+	h.sync(1)
+	if got := len(h.points("w", "y")); got != n {
+		t.Errorf("%d values, want %d", got, n)
+	}
+}
+
+// countedReader calls a function before each page of a history.
+type countedReader struct {
+	Reader
+	paged func()
+}
+
+func (r *countedReader) Points(ctx context.Context, id, key string, from, to int64, limit int, descending bool) ([]entity.Point, error) {
+	r.paged()
+	return r.Reader.Points(ctx, id, key, from, to, limit, descending)
+}
+
+// A late reading changes what is computed up to the next reading of its source, and nothing after that.
+func TestALateReadingCostsWhatItTouches(t *testing.T) {
+	const n, every = 2000, 100
+	h := build(t, t.TempDir(), houseOptions{})
+	for i := range n / every {
+		h.write("b", int64(i*every), sample("y", 1000))
+	}
+	longPast(t, h, n)
+	h.sync(1)
+	if _, err := h.Recompute(t.Context(), "sum", 0, end); err != nil {
+		t.Fatal(err)
+	}
+	evaluations := func(ts int64) uint64 {
+		h.write("other", ts, sample("z", 1)) // with which they are published
+		h.sync(1)
+		return h.Stats().Evaluations
+	}
+	before := evaluations(1)
+	h.write("b", n/2+every/2, sample("y", 2000)) // late
+	h.sync(1)
+	if done := evaluations(2) - before; done < every/2 || done > every {
+		t.Errorf("%d evaluations, want about %d of %d", done, every/2, n)
+	}
+	for _, p := range h.points("s", "sum") {
+		late := p.TS >= n/2+every/2 && p.TS < n/2+every
+		if changed := p.Value.Int()-(p.TS-10) == 2000; changed != late {
+			t.Errorf("the sum at %d is %v", p.TS, p.Value)
+		}
+	}
+}
+
 // What late readings have left to be computed again is not forgotten over a crash, when the
 // changes that they came with have been gone through.
 func TestWhatIsToBeComputedAgainSurvivesACrash(t *testing.T) {

@@ -128,7 +128,7 @@ func BenchmarkFanInService(b *testing.B) {
 // BenchmarkEvaluate is one expression, compiled, and the same written in Go as the control.
 func BenchmarkEvaluate(b *testing.B) {
 	s := mustParse(b, "insert into e select a.x * 9 / 5 + 32 as p")
-	fr := newFrame(&s.Select[0], nil)
+	fr := newFrame(&s.Select[0], nil, nil)
 	fr.put(0, 1, value.Float(20))
 	b.Run("expression", func(b *testing.B) {
 		b.ReportAllocs()

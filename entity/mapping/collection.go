@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,6 +23,8 @@ type collection interface {
 	newest() (int64, bool)
 	// readings is how many are kept.
 	readings() int
+	// isShort reports whether there was no room for one that counts.
+	isShort() bool
 }
 
 // roster numbers the members of a group. Numbers are used again.
@@ -29,6 +32,7 @@ type roster struct {
 	ids   []string // by number, "" for none
 	index map[string]int32
 	free  []int32
+	short bool // there was no room for a member
 }
 
 // add returns the number of an entity.
@@ -74,10 +78,12 @@ type latestOf struct {
 	// arrival says that what comes later is newer, whatever its time: so it is with
 	// attributes, whose time is that of the machine's clock, which may go back.
 	arrival bool
+	room    *account
+	short   bool // there was no room for a text
 }
 
-func newLatestOf(src *Source, group *roster) *latestOf {
-	return &latestOf{tally: tally{fn: src.Func}, group: group, last: -1, arrival: src.Section != 0}
+func newLatestOf(src *Source, group *roster, room *account) *latestOf {
+	return &latestOf{tally: tally{fn: src.Func}, group: group, last: -1, arrival: src.Section != 0, room: room}
 }
 
 func (c *latestOf) put(member int32, ts int64, v value.Value) {
@@ -91,16 +97,31 @@ func (c *latestOf) put(member int32, ts int64, v value.Value) {
 		ts = c.ts[member]
 	}
 	c.known[member], c.ts[member] = true, ts
+	before := c.textOf(member)
+	if c.fn == Last && !c.room.take(textBytes(v)-before) {
+		c.room.drop()
+		c.short, v = true, value.Bool(true)
+		c.room.take(-before)
+	}
 	c.tally.put(member, v)
 	if c.last < 0 || later(ts, c.group.ids[member], c.ts[c.last], c.group.ids[c.last]) {
 		c.last = member
 	}
 }
 
+// textOf returns the bytes of the text of a member.
+func (c *latestOf) textOf(member int32) int {
+	if int(member) >= len(c.values) {
+		return 0
+	}
+	return textBytes(c.values[member])
+}
+
 func (c *latestOf) leave(member int32) {
 	if int(member) >= len(c.ts) || !c.known[member] {
 		return
 	}
+	c.room.take(-c.textOf(member))
 	c.tally.drop(member)
 	c.known[member] = false
 	if c.last != member {
@@ -115,6 +136,9 @@ func (c *latestOf) leave(member int32) {
 }
 
 func (c *latestOf) value() (value.Value, error) {
+	if c.isShort() {
+		return value.Value{}, c.room.noRoom("the values of a group")
+	}
 	if c.fn == Last {
 		if c.last < 0 {
 			return value.Value{}, nil
@@ -132,6 +156,8 @@ func (c *latestOf) newest() (int64, bool) {
 }
 
 func (c *latestOf) readings() int { return c.count }
+
+func (c *latestOf) isShort() bool { return c.short || c.group.short }
 
 // windowOf is the collection of the readings in a window: the newest n of one
 // entity, or those of the time over before and up to the newest one, which is
@@ -151,8 +177,21 @@ type windowOf struct {
 	// lost is the time of the newest reading that there was no room for. As long
 	// as it is in the window the result would be wrong, and there is none.
 	lost     int64
-	overflow bool
+	overflow overflow
+
+	texts int      // bytes in the readings
+	room  *account // what has taken slotSize for each slot, and paid for the texts
+	paid  int
 }
+
+// overflow says what a window has exceeded.
+type overflow uint8
+
+const (
+	tooMany  overflow = iota + 1 // MaxWindowReadings
+	tooLarge                     // MaxWindowBytes
+	noRoom                       // the budget of all mappings
+)
 
 type windowSlot struct {
 	memberTime
@@ -164,12 +203,15 @@ type memberTime struct {
 	ts     int64
 }
 
-func newWindowOf(src *Source, group *roster) *windowOf {
-	w := &windowOf{tally: tally{fn: src.Func}, group: group, lastN: src.LastN, over: src.Over.Milliseconds(), at: make(map[memberTime]int32)}
-	w.byTime = newIndexHeap(func(a, b int32) bool {
-		return later(w.slots[b].ts, w.id(w.slots[b].member), w.slots[a].ts, w.id(w.slots[a].member))
-	})
+func newWindowOf(src *Source, group *roster, room *account) *windowOf {
+	w := &windowOf{tally: tally{fn: src.Func}, group: group, lastN: src.LastN, over: src.Over.Milliseconds(), at: make(map[memberTime]int32), room: room}
+	w.byTime = newIndexHeap(w.before)
 	return w
+}
+
+// before is the order of the heap.
+func (w *windowOf) before(a, b int32) bool {
+	return later(w.slots[b].ts, w.id(w.slots[b].member), w.slots[a].ts, w.id(w.slots[a].member))
 }
 
 func (w *windowOf) id(member int32) string {
@@ -184,30 +226,84 @@ func (w *windowOf) put(member int32, ts int64, v value.Value) {
 		return
 	}
 	key := memberTime{member, ts}
-	if slot, ok := w.at[key]; ok {
-		w.tally.put(slot, v)
-		return
-	}
-	slot := w.take(key)
-	w.byTime.push(slot)
-	w.at[key] = slot
-	w.tally.put(slot, v)
 	if !w.any || later(ts, w.id(member), w.latest.ts, w.id(w.latest.member)) {
 		w.latest, w.any = key, true
 	}
+	slot, ok := w.at[key]
+	if !ok {
+		if slot, ok = w.take(key); !ok {
+			return
+		}
+		w.byTime.push(slot)
+		w.at[key] = slot
+	} else {
+		w.texts -= textBytes(w.values[slot])
+	}
+	w.tally.put(slot, v)
+	w.texts += textBytes(w.values[slot])
 	w.evict()
+	w.shrink()
 }
 
-// take returns a free slot.
-func (w *windowOf) take(key memberTime) (slot int32) {
-	if last := len(w.free) - 1; last >= 0 {
-		slot, w.free = w.free[last], w.free[:last]
-	} else {
-		slot = int32(len(w.slots))
-		w.slots = append(w.slots, windowSlot{})
+// take returns a free slot, if need be that of the oldest reading. It reports false if there is no
+// room and no older reading.
+func (w *windowOf) take(key memberTime) (slot int32, ok bool) {
+	if len(w.free) == 0 {
+		if w.room.take(slotSize) {
+			w.free = append(w.free, int32(len(w.slots)))
+			w.slots = append(w.slots, windowSlot{})
+		} else {
+			w.room.drop()
+			if w.byTime.len() == 0 || w.slots[w.byTime.first()].ts >= key.ts {
+				w.lose(key.ts, noRoom)
+				return 0, false
+			}
+			oldest := w.byTime.first()
+			w.lose(w.slots[oldest].ts, noRoom)
+			w.release(oldest)
+		}
 	}
+	last := len(w.free) - 1
+	slot, w.free = w.free[last], w.free[:last]
 	w.slots[slot] = windowSlot{memberTime: key, used: true}
-	return slot
+	return slot, true
+}
+
+// lose notes a reading that is not kept.
+func (w *windowOf) lose(ts int64, why overflow) {
+	if w.overflow == 0 || ts > w.lost {
+		w.lost, w.overflow = ts, why
+	}
+}
+
+// pay takes the room for the texts.
+func (w *windowOf) pay() bool {
+	if !w.room.take(w.texts - w.paid) {
+		return false
+	}
+	w.paid = w.texts
+	return true
+}
+
+// leastSlots is the number of slots up to which a window keeps them.
+const leastSlots = 64
+
+// shrink gives slots back if few are used.
+func (w *windowOf) shrink() {
+	if len(w.slots) <= leastSlots || len(w.slots) < 4*w.byTime.len() {
+		return
+	}
+	old := *w
+	w.tally, w.slots, w.free = tally{fn: old.fn}, make([]windowSlot, 0, old.byTime.len()), nil
+	w.at, w.byTime = make(map[memberTime]int32), newIndexHeap(w.before)
+	for _, from := range old.byTime.order {
+		slot := int32(len(w.slots))
+		w.slots = append(w.slots, old.slots[from])
+		w.at[w.slots[slot].memberTime] = slot
+		w.byTime.push(slot)
+		w.tally.put(slot, old.values[from])
+	}
+	w.room.take(slotSize * (len(w.slots) - len(old.slots)))
 }
 
 // evict lets go what is not in the window any more.
@@ -218,17 +314,22 @@ func (w *windowOf) evict() {
 		switch {
 		case w.over > 0 && ts <= w.latest.ts-w.over, w.lastN > 0 && w.byTime.len() > w.lastN:
 		case w.byTime.len() > MaxWindowReadings:
-			if !w.overflow || ts > w.lost {
-				w.lost, w.overflow = ts, true
-			}
+			w.lose(ts, tooMany)
+		case w.texts > MaxWindowBytes:
+			w.lose(ts, tooLarge)
+		case !w.pay():
+			w.room.drop()
+			w.lose(ts, noRoom)
 		default:
 			return
 		}
 		w.release(oldest)
 	}
+	w.pay() // there are no texts
 }
 
 func (w *windowOf) release(slot int32) {
+	w.texts -= textBytes(w.values[slot])
 	w.tally.drop(slot)
 	w.byTime.remove(slot)
 	delete(w.at, w.slots[slot].memberTime)
@@ -244,6 +345,8 @@ func (w *windowOf) leave(member int32) {
 			w.release(int32(i))
 		}
 	}
+	w.pay()
+	w.shrink()
 	if w.latest.member != member {
 		return
 	}
@@ -257,8 +360,8 @@ func (w *windowOf) leave(member int32) {
 }
 
 func (w *windowOf) value() (value.Value, error) {
-	if w.overflow && w.lost > w.latest.ts-w.over {
-		return value.Value{}, fmt.Errorf("more than %d readings in the window of %s", MaxWindowReadings, w.fn)
+	if err := w.incomplete(); err != nil {
+		return value.Value{}, err
 	}
 	switch {
 	case w.byTime.len() == 0 || w.fn != Last && w.fn != First:
@@ -271,6 +374,31 @@ func (w *windowOf) value() (value.Value, error) {
 	default:
 		return w.values[w.at[w.latest]], nil
 	}
+}
+
+// incomplete returns an error if a reading that is not kept belongs to the window.
+func (w *windowOf) incomplete() error {
+	belongs := w.lost > w.latest.ts-w.over
+	if w.lastN > 0 {
+		belongs = w.byTime.len() < w.lastN || w.slots[w.byTime.first()].ts < w.lost
+	}
+	switch {
+	case w.group != nil && w.group.short:
+		return w.room.noRoom("the members of a group")
+	case w.overflow == 0 || !belongs:
+		return nil
+	case w.overflow == tooMany:
+		return fmt.Errorf("more than %d readings in the window of %s", MaxWindowReadings, w.fn)
+	case w.overflow == tooLarge:
+		return fmt.Errorf("more than %d bytes of texts in the window of %s", MaxWindowBytes, w.fn)
+	default:
+		return w.room.noRoom("the readings in the window of " + string(w.fn))
+	}
+}
+
+func (w *windowOf) isShort() bool {
+	_, short := errors.AsType[*noRoomError](w.incomplete())
+	return short
 }
 
 func (w *windowOf) newest() (int64, bool) { return w.latest.ts, w.any }

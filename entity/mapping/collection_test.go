@@ -90,7 +90,7 @@ func TestTheLatestOfAGroupAgreesWithThePlainComputation(t *testing.T) {
 		t.Run(string(fn), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var group roster
-			c := newLatestOf(&Source{Func: fn}, &group)
+			c := newLatestOf(&Source{Func: fn}, &group, nil)
 			state := map[string]reading{}
 			for step := range 5000 {
 				id := fmt.Sprint("m", r.IntN(30))
@@ -133,7 +133,7 @@ func TestAWindowAgreesWithThePlainComputation(t *testing.T) {
 				if src.Group != "" {
 					group, ids = &roster{}, []string{"a", "b", "c"}
 				}
-				w := newWindowOf(&src, group)
+				w := newWindowOf(&src, group, nil)
 				all := map[memberTime]reading{}
 				var newest int64
 				for step := range 2000 {
@@ -177,7 +177,7 @@ func inWindow(all map[memberTime]reading, src *Source, newest int64) (list []rea
 
 func TestAWindowThatIsTooFullHasNoValueUntilItIsNot(t *testing.T) {
 	src := Source{Func: Count, Over: time.Hour}
-	w := newWindowOf(&src, nil)
+	w := newWindowOf(&src, nil, nil)
 	for i := range MaxWindowReadings {
 		w.put(0, int64(i+1), value.Int(1))
 	}

@@ -32,6 +32,7 @@ type Engine struct {
 	entities map[string]*watched
 	patterns patterns
 	related  map[string][]*group // by the entity whose relations they follow
+	room     *budget
 
 	// since they were published
 	evaluations, failures uint64
@@ -64,6 +65,7 @@ type mapping struct {
 	Mapping
 	fields []*field
 	groups map[string]*group
+	room   *account
 	// replaying says that what it was loaded with is ahead of the changes that
 	// are applied: they say at which times something happened, and no more.
 	replaying bool
@@ -182,7 +184,7 @@ func NewEngine() *Engine {
 	return &Engine{
 		mappings: make(map[string]*mapping), targets: make(map[valueKey]*field), byKey: make(map[string][]*field),
 		entities: make(map[string]*watched), related: make(map[string][]*group),
-		made: make(map[outputKey]int),
+		made: make(map[outputKey]int), room: &budget{most: MaxValueBytes},
 	}
 }
 
@@ -414,9 +416,10 @@ func (e *Engine) late(f *field, c *entity.Change) {
 		return
 	}
 	if len(f.lines) == 1 && f.lines[0] != nil { // nothing but the reading itself
-		fr := f.next()
+		fr := f.next(e.room.account())
 		fr.put(0, ts, valueOf(c, &f.spec.Sources[0]))
 		e.emit(f, fr, ts, c.Seq, false)
+		fr.room.leave()
 		return
 	}
 	for i, l := range f.lines {
@@ -446,13 +449,14 @@ func (e *Engine) late(f *field, c *entity.Change) {
 	}
 	slices.Sort(times)
 	for _, at := range slices.Compact(times) {
-		fr := f.next()
+		fr := f.next(e.room.account())
 		for i, l := range f.lines {
 			if l != nil {
 				fr.put(i, at, l.at(at))
 			}
 		}
 		e.emit(f, fr, at, c.Seq, at != ts)
+		fr.room.leave()
 	}
 }
 

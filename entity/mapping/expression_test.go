@@ -72,7 +72,7 @@ func evaluate(t testing.TB, expression string, x, y any) (value.Value, error) {
 	t.Helper()
 	s := mustParse(t, "insert into e select "+expression+" as p")
 	f := &s.Select[0]
-	fr := newFrame(f, nil)
+	fr := newFrame(f, nil, nil)
 	for i := range f.Sources {
 		v := x
 		if f.Sources[i].Key == "y" {
@@ -218,7 +218,7 @@ func TestExpressions(t *testing.T) {
 
 func TestEvaluationAllocatesNothing(t *testing.T) {
 	s := mustParse(t, "insert into e select max(a.x * 1.8 + 32, a.y ?? 0) > 5 and a.x in (1, 2) ? 1 : round(a.x, 2) as p")
-	fr := newFrame(&s.Select[0], nil)
+	fr := newFrame(&s.Select[0], nil, nil)
 	fr.put(0, 1, value.Float(20))
 	allocations := testing.AllocsPerRun(1000, func() {
 		if _, err := fr.evaluate(); err != nil {
@@ -249,7 +249,7 @@ func FuzzExpression(f *testing.F) {
 				if spec.fanIn() {
 					return
 				}
-				fr := newFrame(spec, nil)
+				fr := newFrame(spec, nil, nil)
 				for i := range spec.Sources {
 					fr.put(i, 1, v)
 				}

@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"slices"
+
 	"github.com/greenroom-go/greenroom/entity/filter"
 	"github.com/greenroom-go/greenroom/entity/value"
 )
@@ -14,38 +16,61 @@ type frame struct {
 	ts     []int64
 	known  []bool
 	many   []collection // by source, nil for one value
+	room   *account     // for the texts of one value
+	short  []bool       // by source: there was no room; nil for none
 	env    filter.Env   // of evaluate
 }
 
 // newFrame returns an empty frame. groups gives the roster of the group that a
-// source is over.
-func newFrame(spec *Field, groups func(alias string) *roster) *frame {
+// source is over, and room is what its values may take.
+func newFrame(spec *Field, groups func(alias string) *roster, room *account) *frame {
 	n := len(spec.Sources)
-	fr := &frame{spec: spec, values: make([]value.Value, n), ts: make([]int64, n), known: make([]bool, n), many: make([]collection, n)}
+	fr := &frame{spec: spec, room: room, values: make([]value.Value, n), ts: make([]int64, n), known: make([]bool, n), many: make([]collection, n)}
 	for i := range spec.Sources {
 		src := &spec.Sources[i]
 		switch {
 		case src.Group == "" && src.Func != "":
-			fr.many[i] = newWindowOf(src, nil)
+			fr.many[i] = newWindowOf(src, nil, room)
 		case src.windowed():
-			fr.many[i] = newWindowOf(src, groups(src.Group))
+			fr.many[i] = newWindowOf(src, groups(src.Group), room)
 		case src.Group != "":
-			fr.many[i] = newLatestOf(src, groups(src.Group))
+			fr.many[i] = newLatestOf(src, groups(src.Group), room)
 		}
 	}
 	return fr
 }
 
 // next returns an empty frame of the same field over single entities, with the
-// attributes that have no time.
-func (fr *frame) next() *frame {
-	n := newFrame(fr.spec, nil)
+// attributes that have no time. room is what its values may take.
+func (fr *frame) next(room *account) *frame {
+	n := newFrame(fr.spec, nil, room)
+	n.short = slices.Clone(fr.short)
 	for i := range fr.spec.Sources {
 		if fr.spec.Sources[i].timeless() {
 			n.values[i] = fr.values[i]
+		} else if n.short != nil {
+			n.short[i] = false
 		}
 	}
 	return n
+}
+
+// set sets one value.
+func (fr *frame) set(i int, v value.Value) {
+	before := textBytes(fr.values[i])
+	short := !fr.room.take(textBytes(v) - before)
+	if short {
+		fr.room.drop()
+		fr.room.take(-before)
+		v = value.Value{}
+	}
+	fr.values[i] = v
+	if short && fr.short == nil {
+		fr.short = make([]bool, len(fr.values))
+	}
+	if fr.short != nil {
+		fr.short[i] = short
+	}
 }
 
 // put takes a reading of the source's entity in.
@@ -54,9 +79,10 @@ func (fr *frame) put(i int, ts int64, v value.Value) {
 	case fr.many[i] != nil:
 		fr.many[i].put(0, ts, v)
 	case fr.spec.Sources[i].timeless():
-		fr.values[i] = v
+		fr.set(i, v)
 	case !fr.known[i] || ts >= fr.ts[i]:
-		fr.values[i], fr.ts[i], fr.known[i] = v, ts, true
+		fr.set(i, v)
+		fr.ts[i], fr.known[i] = ts, true
 	}
 }
 
@@ -77,6 +103,9 @@ func (fr *frame) newest() (ts int64, ok bool) {
 // evaluate returns the value of a frame, the zero Value where it has none: because a
 // source is missing, or the expression says so.
 func (fr *frame) evaluate() (value.Value, error) {
+	if i := slices.Index(fr.short, true); i >= 0 {
+		return value.Value{}, fr.room.noRoom("the value of " + fr.spec.Sources[i].String())
+	}
 	for i, c := range fr.many {
 		if c == nil {
 			continue

@@ -31,7 +31,10 @@ type follower struct {
 	s         *Service
 	engine    *Engine
 	installed map[string]*Installed // changed by keep and forget
-	bytes     int                   // of all that are installed
+	bytes     int                   // of all that are installed and not refused
+	refused   []byte                // which are, as it is stored
+	told      time.Time             // when it was last logged that there is no room
+	untold    uint64                // what there was no room for since
 
 	feed     *feed
 	position string              // the cursor of the last change that was applied
@@ -70,6 +73,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
 		inFlight: make(map[string]*inFlight),
 	}
+	f.engine.room.most = s.cfg.mostValues
 	if err := f.loadPlace(ctx); err != nil {
 		return nil, err
 	}
@@ -135,19 +139,9 @@ func (f *follower) head(ctx context.Context) (string, error) {
 // load puts the mappings of the store in force. head is a cursor that the store
 // had reached before.
 func (f *follower) load(ctx context.Context, head string) error {
-	docs, err := f.s.rt.Docs(ctx, docKind)
+	list, err := f.loadMappings(ctx)
 	if err != nil {
 		return err
-	}
-	var list []Mapping
-	for i := range docs {
-		in := f.restored(&docs[i])
-		f.keep(in)
-		if in.Problem != "" {
-			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "stored mapping cannot be used and stays out of force", slog.String("mapping", in.Name), slog.String("problem", in.Problem))
-			continue
-		}
-		list = append(list, in.Mapping)
 	}
 	outputs, failed, err := f.engine.Restore(ctx, f.s.reader, 0, list...)
 	if err != nil {
@@ -168,7 +162,39 @@ func (f *follower) load(ctx context.Context, head string) error {
 		}
 	}
 	f.liveFrom(head, names...)
+	f.tell()
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
+}
+
+// loadMappings reads the mappings of the store and returns those to be put in force. Those for which
+// there was no room come last, so that they take the room of no other.
+func (f *follower) loadMappings(ctx context.Context) (list []Mapping, err error) {
+	refused, err := f.loadRefused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, again := range []bool{false, true} {
+		err := f.s.rt.EachDoc(ctx, docKind, func(doc *entity.Doc) error {
+			if _, was := slices.BinarySearch(refused, entity.TokenOf(doc.ID)); was != again {
+				return nil
+			}
+			in := f.restored(doc)
+			f.keep(in)
+			if in.Problem == "" {
+				list = append(list, in.Mapping)
+				return nil
+			}
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "stored mapping cannot be used and stays out of force", slog.String("mapping", in.Name), slog.String("problem", in.Problem))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(refused) == 0 {
+			break
+		}
+	}
+	return list, f.saveRefused(ctx)
 }
 
 // restored reads a stored mapping, with its Problem if it cannot be used.
@@ -176,7 +202,7 @@ func (f *follower) restored(doc *entity.Doc) *Installed {
 	in := &Installed{Mapping: Mapping{Name: doc.ID, Version: doc.Version}, ETag: doc.ETag(), Updated: doc.Updated}
 	statement, size, err := f.read(in.Name, doc.Body)
 	if err != nil {
-		in.Problem = err.Error()
+		in.Problem, in.bytes, in.refused = err.Error(), size, errors.Is(err, ErrLimit)
 		return in
 	}
 	in.Statement, in.bytes = statement, size
@@ -201,14 +227,14 @@ func (f *follower) read(name string, body []byte) (*Statement, int, error) {
 func (f *follower) keep(in *Installed) {
 	f.forget(in.Name)
 	f.installed[in.Name] = in
-	f.bytes += in.bytes
+	f.bytes += in.taken()
 	f.s.count.mappings.Store(int64(len(f.installed)))
 }
 
 // forget is the opposite of keep.
 func (f *follower) forget(name string) {
 	if in := f.installed[name]; in != nil {
-		f.bytes -= in.bytes
+		f.bytes -= in.taken()
 		delete(f.installed, name)
 	}
 	f.s.count.mappings.Store(int64(len(f.installed)))
@@ -217,10 +243,7 @@ func (f *follower) forget(name string) {
 // room returns ErrLimit if there is no room for a mapping that takes size bytes of memory, in the
 // place of the one of the same name.
 func (f *follower) room(name string, size int) error {
-	all := f.bytes + size
-	if in := f.installed[name]; in != nil {
-		all -= in.bytes
-	}
+	all := f.bytes - f.installed[name].taken() + size
 	if all <= f.s.cfg.most {
 		return nil
 	}
@@ -356,7 +379,7 @@ func (f *follower) apply(changes []entity.Change) error {
 		changes = changes[n:]
 	}
 	f.s.count.waiting.Store(int64(len(f.feed.changes)))
-	f.engine.publish(&f.s.count)
+	f.tell()
 	return nil
 }
 
@@ -433,6 +456,9 @@ func (f *follower) recompute(ctx context.Context, name string, index int, within
 
 // save makes the place durable.
 func (f *follower) save(ctx context.Context) error {
+	if err := f.saveRefused(ctx); err != nil {
+		return err
+	}
 	now := place{Cursor: f.durable, Missed: f.backlog.hasMissed(), Backlog: f.backlog.pieces()}
 	if f.saved.Missed && len(f.flights) > 0 {
 		now.Missed = true // what was recomputed is on its way
@@ -455,7 +481,7 @@ func (f *follower) save(ctx context.Context) error {
 
 // body returns the document of the place, which becomes coarser where it would be too large.
 func (p *place) body() ([]byte, error) {
-	if tooLarge(p.Backlog) {
+	if tooLong(p.Backlog) {
 		p.Backlog = fold(p.Backlog)
 	}
 	body, err := json.Marshal(p)

@@ -86,6 +86,7 @@ func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool
 			}
 			m.notYetInForce = before == nil && !restore
 			e.link(m)
+			e.chargeMembers(m)
 			fresh = append(fresh, m)
 		}
 		return e.load(ctx, r, fresh)
@@ -119,7 +120,7 @@ func (e *Engine) Live(names ...string) {
 
 // build makes a mapping without letting it into the engine.
 func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping, error) {
-	m := &mapping{Mapping: mapped, groups: make(map[string]*group), replaying: true}
+	m := &mapping{Mapping: mapped, groups: make(map[string]*group), room: e.room.account(), replaying: true}
 	for i := range mapped.Statement.From {
 		spec := &mapped.Statement.From[i]
 		if spec.plain() {
@@ -140,7 +141,7 @@ func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping,
 	}
 	for i := range mapped.Statement.Select {
 		f := &field{m: m, index: i}
-		f.frame = newFrame(&mapped.Statement.Select[i], f.roster)
+		f.frame = newFrame(&mapped.Statement.Select[i], f.roster, m.room)
 		f.lines = make([]*line, len(f.spec.Sources))
 		f.fanIn = f.spec.fanIn()
 		m.fields = append(m.fields, f)
@@ -148,7 +149,7 @@ func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping,
 			if g := m.groups[f.spec.Sources[j].Group]; g != nil {
 				g.uses = append(g.uses, fieldSource{f, j})
 			} else if f.many[j] == nil && !f.fanIn && !f.spec.Sources[j].timeless() {
-				f.lines[j] = &line{}
+				f.lines[j] = &line{room: m.room}
 			}
 		}
 	}
@@ -201,6 +202,7 @@ func (m *mapping) eachSource(f func(id string, u fieldSource, member int32)) {
 // link lets a mapping in.
 func (e *Engine) link(m *mapping) {
 	e.mappings[m.Name] = m
+	m.room.enter()
 	e.claim(m)
 	m.eachSource(e.watch)
 	for _, g := range m.groups {
@@ -216,6 +218,7 @@ func (e *Engine) link(m *mapping) {
 // unlink is the opposite of link.
 func (e *Engine) unlink(m *mapping) {
 	delete(e.mappings, m.Name)
+	m.room.leave()
 	e.release(m)
 	for _, f := range m.fields {
 		e.dirty = slices.DeleteFunc(e.dirty, func(o *field) bool { return o == f })

@@ -21,6 +21,9 @@ const (
 	// MaxWindowReadings bounds a window, last n or by time. One by time that
 	// holds more has no value until it holds less.
 	MaxWindowReadings = 10_000
+	// MaxWindowBytes bounds the texts in a window of first or last; the others keep no texts. One
+	// that holds more has no value until it holds less.
+	MaxWindowBytes = 1 << 20
 	// MaxWindow bounds a window by time.
 	MaxWindow = 366 * 24 * time.Hour
 	// MaxMappings bounds the mappings of a service.
@@ -28,4 +31,9 @@ const (
 	// MaxAllBytes bounds the memory of all mappings of a service, their texts and what they are
 	// compiled to, as it is estimated: some 25 000 mappings of one value.
 	MaxAllBytes = 64 << 20
+	// MaxValueBytes bounds the memory of what all mappings of a service keep of their sources: the
+	// readings in windows, the latest readings, and the members that patterns and relations give to
+	// groups, with their texts: some two million readings in windows. What there is no room for is
+	// counted, and the values for which it would count are not computed.
+	MaxValueBytes = 256 << 20
 )

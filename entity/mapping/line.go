@@ -22,6 +22,9 @@ type line struct {
 	points []point
 	// complete says that there was nothing before the first point.
 	complete bool
+	texts    int // bytes in the points
+	room     *account
+	paid     int // of room
 }
 
 // put takes a reading in; one of the same time is replaced.
@@ -29,18 +32,33 @@ func (l *line) put(ts int64, v value.Value) {
 	i, found := l.find(ts)
 	switch {
 	case found:
+		l.texts -= textBytes(l.points[i].value)
 		l.points[i].value = v
-		return
 	case i == 0 && len(l.points) == recent:
 		l.complete = false
 		return
+	default:
+		l.points = slices.Insert(l.points, i, point{ts, v})
 	}
-	l.points = slices.Insert(l.points, i, point{ts, v})
+	l.texts += textBytes(v)
 	if len(l.points) > recent {
-		l.points = slices.Delete(l.points, 0, 1)
-		l.complete = false
+		l.forget()
 	}
+	// What there is no room for is looked up in the history.
+	for !l.room.take(l.size() - l.paid) {
+		l.forget()
+	}
+	l.paid = l.size()
 }
+
+// forget takes the oldest reading out.
+func (l *line) forget() {
+	l.texts -= textBytes(l.points[0].value)
+	l.points = slices.Delete(l.points, 0, 1)
+	l.complete = false
+}
+
+func (l *line) size() int { return pointSize*len(l.points) + l.texts }
 
 // find returns where a reading of this time is or belongs.
 func (l *line) find(ts int64) (int, bool) {

@@ -71,7 +71,10 @@ type membership struct {
 
 // load gives the latest values of a member to what is over the group.
 func (j membership) load(v View) {
-	n := j.g.index[j.id]
+	n, in := j.g.index[j.id]
+	if !in { // there was no room for it
+		return
+	}
 	for _, u := range j.g.uses {
 		if value, ts, ok := u.source().of(v); ok {
 			u.f.many[u.i].put(n, ts, value)

@@ -72,6 +72,12 @@ func (e *Engine) join(g *group, id string) {
 	if _, in := g.index[id]; in {
 		return
 	}
+	if !g.charge() {
+		for _, u := range g.uses {
+			e.markDirty(u.f)
+		}
+		return
+	}
 	n := g.add(id)
 	for _, u := range g.uses {
 		e.watch(id, u, n)
@@ -102,7 +108,67 @@ func (e *Engine) leave(g *group, id string) {
 		}
 	}
 	g.remove(id)
+	g.discharge()
 	e.affects(g, id)
+}
+
+// memberBytes is what a member of the group takes. Those of a list are a part of the statement.
+func (g *group) memberBytes() int {
+	if len(g.spec.List) > 0 {
+		return 0
+	}
+	return joinedSize + len(g.uses)*useSize
+}
+
+// charge takes the room for one more member. If there is none, the group has no values until it is
+// loaded again: who is missing is not known.
+func (g *group) charge() bool {
+	if !g.short && g.m.room.take(g.memberBytes()) {
+		return true
+	}
+	g.m.room.drop()
+	g.short = true
+	return false
+}
+
+func (g *group) discharge() { g.m.room.take(-g.memberBytes()) }
+
+// chargeMembers takes the room for the members that relations give to the groups of a new mapping. A
+// group has no members if there is none for all.
+func (e *Engine) chargeMembers(m *mapping) {
+	for _, g := range m.groups {
+		if g.spec.Relation == nil || m.room.take(len(g.index)*g.memberBytes()) {
+			continue
+		}
+		m.room.drop()
+		g.short = true
+		for id := range g.index {
+			for _, u := range g.uses {
+				e.unwatch(id, u)
+			}
+			g.remove(id)
+		}
+	}
+}
+
+// isShort reports whether there was no room for something that the mapping is computed from.
+func (m *mapping) isShort() bool {
+	for _, g := range m.groups {
+		if g.short {
+			return true
+		}
+	}
+	for _, f := range m.fields {
+		if slices.Contains(f.short, true) {
+			return true
+		}
+		for _, c := range f.many {
+			if c != nil && c.isShort() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gone takes a deleted entity out of everything: the groups it is in, and those

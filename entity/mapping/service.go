@@ -21,6 +21,7 @@ const (
 	stateKind = "mapping-state" // where it stands
 	placeID   = "place"         // the cursor up to which all is written
 	numbersID = "numbers"       // which sequences of outputs that are Again are used up
+	refusedID = "refused"       // which mappings there was no room for
 )
 
 // Config sets up a Service. The zero value is a sane one.
@@ -36,7 +37,8 @@ type Config struct {
 	// Logger takes what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
 
-	most int // bytes of all mappings; MaxAllBytes except in tests
+	most       int // bytes of all mappings; MaxAllBytes except in tests
+	mostValues int // bytes of what they keep of their sources; MaxValueBytes except in tests
 }
 
 func (c Config) withDefaults() Config {
@@ -55,6 +57,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.most == 0 {
 		c.most = MaxAllBytes
+	}
+	if c.mostValues == 0 {
+		c.mostValues = MaxValueBytes
 	}
 	return c
 }
@@ -75,7 +80,7 @@ func (c Config) withDefaults() Config {
 type Service struct {
 	rt     *entity.Runtime
 	cfg    Config
-	reader *runtimeReader
+	reader Reader // replaced in tests, on the engine's goroutine
 
 	calls  owner.Calls[*follower]
 	looks  owner.Calls[*follower] // those that change nothing, and can be done while nothing can be written
@@ -100,7 +105,16 @@ type Installed struct {
 	// Problem says why it is not in force, and is "" when it is.
 	Problem string
 
-	bytes int // what it takes of MaxAllBytes
+	bytes   int  // what it takes of MaxAllBytes
+	refused bool // there was no room for the bytes
+}
+
+// taken returns what a mapping takes of MaxAllBytes, 0 for none.
+func (in *Installed) taken() int {
+	if in == nil || in.refused {
+		return 0
+	}
+	return in.bytes
 }
 
 // stored is the body of a mapping's document.
@@ -199,13 +213,17 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 			return fmt.Errorf("mapping %q: %w", name, err)
 		}
 		put = Installed{Mapping: Mapping{name, doc.Version, kept}, ETag: doc.ETag(), Updated: doc.Updated, bytes: size}
-		return f.install(ctx, put)
+		if err := f.install(ctx, put); err != nil {
+			return err
+		}
+		f.retry(ctx) // it may take less than the one before
+		return nil
 	})
 	return put, err
 }
 
 // Delete takes a mapping out of force and forgets it. What it has written stays.
-// It returns ErrNotFound, or [entity.ErrConflict] where the condition does not
+// Others for which there was no room are put in force if there is now. It returns ErrNotFound, or [entity.ErrConflict] where the condition does not
 // hold.
 func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, f *follower) error {
@@ -217,6 +235,7 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 		}
 		f.engine.Remove(name)
 		f.forget(name)
+		f.retry(ctx)
 		return nil
 	})
 }

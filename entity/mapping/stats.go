@@ -23,6 +23,10 @@ type Stats struct {
 	Again uint64 `json:"-"`
 	// The readings that their targets did not accept.
 	Refused uint64 `json:"refused"`
+	// The memory of what they keep of their sources, in bytes, an estimate.
+	Kept int64 `json:"kept_bytes" example:"4096"`
+	// The values and members of groups that they could not keep, as there was no room.
+	Dropped uint64 `json:"dropped"`
 	// The changes that are read and not applied.
 	Waiting int `json:"waiting"`
 	// How long ago the change had been committed that is applied now, 0 when none waits.
@@ -49,10 +53,10 @@ const MaxFailing = 20
 
 // counters are what Stats is made of.
 type counters struct {
-	changes, evaluations, failures, outputs, values, again, refused, lagged, missed, restarts atomic.Uint64
+	changes, evaluations, failures, outputs, values, again, refused, dropped, lagged, missed, restarts atomic.Uint64
 
-	mappings, waiting, committed atomic.Int64
-	failing                      atomic.Pointer[[]Failing]
+	mappings, kept, waiting, committed atomic.Int64
+	failing                            atomic.Pointer[[]Failing]
 }
 
 // Stats returns the counters. It does not wait and is safe for concurrent use.
@@ -61,7 +65,7 @@ func (s *Service) Stats() Stats {
 	st := Stats{
 		Mappings: int(c.mappings.Load()), Changes: c.changes.Load(), Evaluations: c.evaluations.Load(),
 		Failures: c.failures.Load(), Outputs: c.outputs.Load(), Values: c.values.Load(), Again: c.again.Load(),
-		Refused: c.refused.Load(), Waiting: int(c.waiting.Load()), Lagged: c.lagged.Load(), Missed: c.missed.Load(), Restarts: c.restarts.Load(),
+		Refused: c.refused.Load(), Kept: c.kept.Load(), Dropped: c.dropped.Load(), Waiting: int(c.waiting.Load()), Lagged: c.lagged.Load(), Missed: c.missed.Load(), Restarts: c.restarts.Load(),
 	}
 	if st.Waiting > 0 {
 		st.Lag = max(0, time.Since(time.UnixMilli(c.committed.Load())))
@@ -76,6 +80,9 @@ func (s *Service) Stats() Stats {
 func (e *Engine) publish(c *counters) {
 	c.evaluations.Add(e.evaluations)
 	e.evaluations = 0
+	c.kept.Store(int64(e.room.used))
+	c.dropped.Add(e.room.dropped)
+	e.room.dropped = 0
 	if e.failures == 0 {
 		return
 	}

@@ -24,6 +24,9 @@ type tally struct {
 
 // put sets the value of a slot; the zero Value empties it.
 func (t *tally) put(slot int32, v value.Value) {
+	if t.fn != Last && t.fn != First && textBytes(v) > 0 {
+		v = value.Bool(true) // that it is there is all that counts
+	}
 	for int(slot) >= len(t.values) {
 		t.values = append(t.values, value.Value{})
 	}

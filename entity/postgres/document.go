@@ -42,11 +42,15 @@ func (s *Store) Doc(ctx context.Context, kind, id string) (doc entity.Doc, err e
 	return doc, err
 }
 
-// Docs returns all documents of a kind. See [entity.Store].
-func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err error) {
+// Docs returns a page of the documents of a kind. See [entity.Store].
+func (s *Store) Docs(ctx context.Context, kind, after string, limit int) (list []entity.Doc, err error) {
 	defer failure.In(&err, "list documents of kind %s", kind)
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, "SELECT id, version, updated, body FROM doc WHERE kind = $1 ORDER BY id", kind)
+		// The sum is over what the server reads anyway; what is beyond it is not sent.
+		rows, err := conn.Query(ctx, `SELECT id, version, updated, body FROM (
+				SELECT *, sum(length(body)) OVER (ORDER BY id) AS bytes, row_number() OVER (ORDER BY id) AS place
+				FROM (SELECT id, version, updated, body FROM doc WHERE kind = $1 AND id > $2 ORDER BY id LIMIT $3) AS page
+			) AS sums WHERE bytes <= $4 OR place = 1 ORDER BY id`, kind, after, limit, entity.DocsBytes)
 		if err != nil {
 			return err
 		}

@@ -23,23 +23,20 @@ func (r *Retainer) sweep(ctx context.Context, policy series.Policy, bases *ances
 	if !all && !slices.Contains(slices.Collect(maps.Values(late.edited)), true) {
 		return r.sweepTyped(ctx, policy, bases, late)
 	}
-	docs, err := r.rt.Docs(ctx, kindSeries)
-	if err != nil {
-		return err
-	}
 	var failed error
-	for i := range docs {
-		k, err := decodeSeries(docs[i].Body)
+	err := r.rt.EachDoc(ctx, kindSeries, func(d *entity.Doc) error {
+		k, err := decodeSeries(d.Body)
 		if err != nil {
-			failed = cmp.Or(failed, fmt.Errorf("series %s: %w", docs[i].ID, err))
-			continue
+			failed = cmp.Or(failed, fmt.Errorf("series %s: %w", d.ID, err))
+			return nil
 		}
 		if _, edited := late.edited[k.Entity]; !all && !edited {
-			continue
+			return nil
 		}
-		if err := r.sweepSeries(ctx, k, policy, bases); err != nil {
-			return err
-		}
+		return r.sweepSeries(ctx, k, policy, bases)
+	})
+	if err != nil {
+		return err
 	}
 	if failed == nil {
 		r.swept = &policy

@@ -238,11 +238,11 @@ func (s *stoppedStore) DeleteDoc(ctx context.Context, kind, id, condition string
 	return s.Store.DeleteDoc(ctx, kind, id, condition)
 }
 
-func (s *stoppedStore) Docs(ctx context.Context, kind string) ([]entity.Doc, error) {
-	if kind == kindSeries {
+func (s *stoppedStore) Docs(ctx context.Context, kind, after string, limit int) ([]entity.Doc, error) {
+	if kind == kindSeries && after == "" {
 		s.listed.Add(1)
 	}
-	return s.Store.Docs(ctx, kind)
+	return s.Store.Docs(ctx, kind, after, limit)
 }
 
 func TestChunksThatARoundLeftWhichDidNotEndGo(t *testing.T) {

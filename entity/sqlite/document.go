@@ -64,13 +64,29 @@ func scanDoc(row *sql.Row, kind, id string) (entity.Doc, error) {
 	return d, nil
 }
 
-// Docs returns all documents of a kind. See [entity.Store].
-func (s *Store) Docs(ctx context.Context, kind string) (list []entity.Doc, err error) {
+// Docs returns a page of the documents of a kind. See [entity.Store].
+func (s *Store) Docs(ctx context.Context, kind, after string, limit int) (list []entity.Doc, err error) {
 	defer failure.In(&err, "list documents of kind %s", kind)
-	return collect(ctx, s.queries.docs, func(rows *sql.Rows) (entity.Doc, error) {
+	rows, err := s.queries.docs.QueryContext(ctx, kind, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	bytes := 0
+	err = scan(rows, func() error {
 		d := entity.Doc{Kind: kind}
-		return d, rows.Scan(&d.ID, &d.Version, &d.Updated, &d.Body)
-	}, kind)
+		if err := rows.Scan(&d.ID, &d.Version, &d.Updated, &d.Body); err != nil {
+			return err
+		}
+		if bytes += len(d.Body); bytes > entity.DocsBytes && len(list) > 0 {
+			return errEnough
+		}
+		list = append(list, d)
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return list, err
 }
 
 // check checks the condition of a write in its transaction.

@@ -383,7 +383,7 @@ func documentsAreKept(t *testing.T, k *kit) {
 	_, err = k.store.PutDoc(ctx, entity.Doc{Kind: "type", ID: "Hall"}, entity.IfAny)
 	fails(entity.ErrNotFound, err, "put where something should be")
 	for range 2 {
-		docs, err := k.store.Docs(ctx, "type")
+		docs, err := k.store.Docs(ctx, "type", "", 10)
 		if err != nil || len(docs) != 2 || docs[0].ID != "Room" || docs[1].ID != "Älter" || string(docs[0].Body) != "two" || docs[0].Updated == 0 {
 			t.Errorf("documents %+v, %v", docs, err)
 		}
@@ -403,6 +403,33 @@ func documentsAreKept(t *testing.T, k *kit) {
 	fails(entity.ErrNotFound, err, "a deleted document")
 	if again := put("type", "Room", "two", entity.IfNone); again.Version <= second.Version {
 		t.Errorf("the version %d comes after a deleted one's %d", again.Version, second.Version)
+	}
+}
+
+// A page of documents ends by its number and by the bytes of its bodies, and has one at least.
+func documentsComeInPages(t *testing.T, k *kit) {
+	const quarter = entity.DocsBytes / 4
+	size := map[string]int{"a": 10, "b": 2 * quarter, "c": 2*quarter - 10, "d": quarter, "e": 3 * quarter, "f": 4 * quarter, "g": 0}
+	for id, n := range size {
+		if _, err := k.store.PutDoc(t.Context(), entity.Doc{Kind: "paged", ID: id, Body: make([]byte, n)}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		after string
+		limit int
+		want  string
+	}{{"", 2, "ab"}, {"", 10, "abc"}, {"a", 10, "bc"}, {"bb", 1, "c"}, {"c", 10, "de"}, {"d", 10, "e"}, {"e", 10, "fg"}, {"g", 10, ""}} {
+		page, err := k.store.Docs(t.Context(), "paged", tt.after, tt.limit)
+		got := ""
+		for i := range page {
+			if got += page[i].ID; len(page[i].Body) != size[page[i].ID] || page[i].Version == 0 {
+				t.Errorf("%s has %d bytes and the version %d", page[i].ID, len(page[i].Body), page[i].Version)
+			}
+		}
+		if err != nil || got != tt.want {
+			t.Errorf("%d after %q: %q, %v; want %q", tt.limit, tt.after, got, err, tt.want)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ func tests() map[string]func(*testing.T, *kit) {
 		"ComputedEditsKeepTheirOrigin":          computedEditsKeepTheirOrigin,
 		"EditsAreInTheChangeLog":                editsAreInTheChangeLog,
 		"DocumentsAreKeptWithVersions":          documentsAreKept,
+		"DocumentsComeInPages":                  documentsComeInPages,
 		"ItemsAreKeptInTheOrderOfTheirKeys":     itemsAreKept,
 		"EachOpeningThatCommitsIsAGeneration":   openingsAreGenerations,
 		"CommandsAreKeptWithAllTheyHave":        commandsAreKept,

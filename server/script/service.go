@@ -100,12 +100,8 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	}
 	cfg.Behaviors.Prefix, cfg.Behaviors.Runners, cfg.Behaviors.Logger = "script", Runners, cfg.Logger
 	s := &Service{rt: rt, may: cfg.May, identity: cfg.Identity, log: cfg.Logger, behaviors: behavior.Open(rt, cfg.Behaviors), list: make(map[string]*Stored), trials: trials{under: make(map[Owner]bool)}, shares: shares{owners: make(map[Owner]*share)}}
-	docs, err := rt.Docs(ctx, kindScript)
-	if err != nil {
-		return nil, fmt.Errorf("open the scripts: %w", err)
-	}
-	for i := range docs {
-		st, err := s.stored(&docs[i])
+	err := rt.EachDoc(ctx, kindScript, func(d *entity.Doc) error {
+		st, err := s.stored(d)
 		if err == nil {
 			err = s.start(ctx, st)
 		}
@@ -114,6 +110,10 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 			s.log.LogAttrs(ctx, slog.LevelError, "a script cannot be put in force", slog.String("script", st.Name), slog.Any("error", err))
 		}
 		s.list[st.Name] = st
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the scripts: %w", err)
 	}
 	return s, nil
 }

@@ -940,9 +940,13 @@ export interface MappingList {
 export interface MappingStats {
   /** The changes that were examined. */
   changes: number;
+  /** The values and members of groups that they could not keep, as there was no room. */
+  dropped: number;
   evaluations: number;
   /** The evaluations that failed, and the readings that a target refused. */
   failures: number;
+  /** The memory of what they keep of their sources, in bytes, an estimate. */
+  kept_bytes: number;
   /** How far the mappings are behind the changes. */
   lag_ms: number;
   /** How often the mappings fell behind the change buffer and read the log. */
