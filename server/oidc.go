@@ -237,7 +237,7 @@ func (l *oidcLogin) finish(w http.ResponseWriter, r *http.Request) {
 	}
 	state, nonce, verifier, err := l.unseal(cookie.Value)
 	if err == nil && subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
-		err = errors.New("state is another one")
+		err = errors.New("state does not match")
 	}
 	if err != nil {
 		l.fail(w, r, http.StatusBadRequest, "The login took too long, or did not begin here.", err)
@@ -291,7 +291,7 @@ func (l *oidcLogin) nameOf(r *http.Request, code, nonce, verifier string) (strin
 		return "", err
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
-		return "", errors.New("nonce is another one")
+		return "", errors.New("nonce does not match")
 	}
 	var claims map[string]any
 	if err := id.Claims(&claims); err != nil {

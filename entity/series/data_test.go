@@ -77,7 +77,7 @@ func TestAnswersAboutTheRecordingAreThoseOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum != golden.SHA256 {
-		t.Fatalf("the recording is another one, %s, than testdata/occupancy.json is about", sum)
+		t.Fatalf("the recording, %s, is not the one that testdata/occupancy.json describes", sum)
 	}
 	funcs := []Func{Count, Min, Max, First, Last, Sum, Avg, "p50", "p95", Rate}
 	for _, a := range golden.Answers {

@@ -130,7 +130,7 @@ func (j *Journal) heard(ctx context.Context, sequence uint64, p place, data []by
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.own[sequence] != p {
-		return j.lose("message %d is another one than was read", sequence)
+		return j.lose("message %d does not match what was read", sequence)
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (j *Journal) compareLast(ctx context.Context, known uint64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil || m.Header.Get(header) != j.last {
-		return j.lose("message %d is another one than was read", known)
+		return j.lose("message %d does not match what was read", known)
 	}
 	return nil
 }
