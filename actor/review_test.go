@@ -59,7 +59,7 @@ func TestHandlerSeesThatItWasToldToStop(t *testing.T) {
 
 func TestShutdownDuringAGroupRestartHandlesWhatIsQueued(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Hour, time.Hour))}, abc(actor.Transient)...)
+		_, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Hour, time.Hour))}, abc(actor.Transient)...)
 		b := find("b")
 		find("a").Tell(k.Context(), errBroken)
 		k.Settle()
@@ -89,7 +89,7 @@ func TestChildThatEndsAsAGroupRestartBeginsDoesNotHoldItUp(t *testing.T) {
 			for i := range 20 {
 				children = append(children, member{name: fmt.Sprint("c", i)})
 			}
-			_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1000, time.Minute))}, children...)
+			_, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1000, time.Minute))}, children...)
 			first := find("c0")
 			var rest []actor.Ref[any]
 			for i := 1; i < 20; i++ {
@@ -117,7 +117,7 @@ func TestFailureBesideAGroupRestartIsNotForgottenWhenItBeginsAnew(t *testing.T) 
 			<-goOn
 			return true
 		}
-		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		_, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
 		a, b := find("a"), find("b")
 		b.Tell(k.Context(), errBroken)
 		<-inInit
@@ -134,9 +134,9 @@ func TestFailureBesideAGroupRestartIsNotForgottenWhenItBeginsAnew(t *testing.T) 
 func TestResumeAfterAnEscalationResumesTheChildToo(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		log := actortest.NewJournal(k)
-		actor.Spawn(k.System(), "troupe", func() *troupe { return &troupe{log, abc(actor.Transient)} },
+		actor.Spawn(k.System(), "parent", func() *groupParent { return &groupParent{log, abc(actor.Transient)} },
 			actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })))
-		a, err := actor.LookupPath[any](k.System(), "/troupe/a")
+		a, err := actor.LookupPath[any](k.System(), "/parent/a")
 		if err != nil {
 			k.T().Fatal(err)
 		}

@@ -20,8 +20,8 @@ import (
 
 var errBroken = errors.New("broken")
 
-// troupe is a supervisor with named children that log what happens to them.
-type troupe struct {
+// groupParent is a supervisor with named children that log what happens to them.
+type groupParent struct {
 	log      *actortest.Journal
 	children []member
 }
@@ -32,16 +32,16 @@ type member struct {
 	failInit func(incarnation int) bool
 }
 
-func (s *troupe) Init(ctx *actor.Context[any]) error {
-	s.log.Addf("init troupe")
+func (s *groupParent) Init(ctx *actor.Context[any]) error {
+	s.log.Addf("init parent")
 	for _, m := range s.children {
 		n := 0
-		actor.Spawn(ctx, m.name, func() *player { n++; return &player{log: s.log, member: m, incarnation: n} }, m.lifetime)
+		actor.Spawn(ctx, m.name, func() *sibling { n++; return &sibling{log: s.log, member: m, incarnation: n} }, m.lifetime)
 	}
 	return nil
 }
 
-func (s *troupe) Receive(ctx *actor.Context[any], m any) error {
+func (s *groupParent) Receive(ctx *actor.Context[any], m any) error {
 	if r, ok := m.(kids); ok {
 		var names []string
 		for _, pid := range ctx.Children() {
@@ -52,11 +52,11 @@ func (s *troupe) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-func (s *troupe) Terminate(*actor.Context[any], error) { s.log.Addf("end troupe") }
+func (s *groupParent) Terminate(*actor.Context[any], error) { s.log.Addf("end parent") }
 
 type kids struct{ actor.Returns[[]string] }
 
-type player struct {
+type sibling struct {
 	log *actortest.Journal
 	member
 	incarnation int
@@ -68,7 +68,7 @@ type (
 	stop struct{}
 )
 
-func (p *player) Init(*actor.Context[any]) error {
+func (p *sibling) Init(*actor.Context[any]) error {
 	if p.failInit != nil && p.failInit(p.incarnation) {
 		p.log.Addf("no init %s", p.name)
 		return errBroken
@@ -77,7 +77,7 @@ func (p *player) Init(*actor.Context[any]) error {
 	return nil
 }
 
-func (p *player) Receive(ctx *actor.Context[any], m any) error {
+func (p *sibling) Receive(ctx *actor.Context[any], m any) error {
 	switch m := m.(type) {
 	case error:
 		return m
@@ -90,17 +90,17 @@ func (p *player) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-func (p *player) Terminate(_ *actor.Context[any], why error) { p.log.Addf("end %s: %v", p.name, why) }
+func (p *sibling) Terminate(_ *actor.Context[any], why error) { p.log.Addf("end %s: %v", p.name, why) }
 
-// stageTroupe starts a troupe and forgets what its start wrote.
-func stageTroupe(k *actortest.Kit, opts []actor.SpawnOption, children ...member) (log *actortest.Journal, find func(name string) actor.Ref[any]) {
+// startGroup starts a parent with children and forgets what its start wrote.
+func startGroup(k *actortest.Kit, opts []actor.SpawnOption, children ...member) (log *actortest.Journal, find func(name string) actor.Ref[any]) {
 	k.T().Helper()
 	log = actortest.NewJournal(k)
-	actor.Spawn(k.System(), "troupe", func() *troupe { return &troupe{log, children} }, opts...)
+	actor.Spawn(k.System(), "parent", func() *groupParent { return &groupParent{log, children} }, opts...)
 	log.All()
 	return log, func(name string) actor.Ref[any] {
 		k.T().Helper()
-		path := "/troupe"
+		path := "/parent"
 		if name != "" {
 			path += "/" + name
 		}
@@ -133,7 +133,7 @@ func TestLifetimes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			actortest.Run(t, func(k *actortest.Kit) {
-				log, find := stageTroupe(k, nil, abc(c.lifetime)...)
+				log, find := startGroup(k, nil, abc(c.lifetime)...)
 				b := find("b")
 				b.Tell(k.Context(), c.how)
 				log.Expect(c.want...)
@@ -151,11 +151,11 @@ func TestLifetimes(t *testing.T) {
 
 func TestPermanentActorEndsByStopAndDrainFromOutside(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		_, find := stageTroupe(k, nil, abc(actor.Permanent)...)
+		_, find := startGroup(k, nil, abc(actor.Permanent)...)
 		find("a").Stop()
 		find("b").Drain()
 		k.Settle()
-		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/troupe/c"}) {
+		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/parent/c"}) {
 			k.T().Errorf("left: %v", names)
 		}
 	})
@@ -163,7 +163,7 @@ func TestPermanentActorEndsByStopAndDrainFromOutside(t *testing.T) {
 
 func TestAllForOneRestartsAllInOrder(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, abc(actor.Transient)...)
 		a, b := find("a"), find("b")
 		actortest.Ask(k, a, play{}).Answer()
 		b.Tell(k.Context(), errBroken)
@@ -196,7 +196,7 @@ func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
 					var broken, waiter actor.Ref[any]
 					ends := make(chan struct{})
 					var waited, again error
-					troupe := actor.SpawnFunc(k.System(), "troupe", func(ctx *actor.Context[any], _ any) error {
+					parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], _ any) error {
 						broken = actor.SpawnFunc(ctx, "broken", func(_ *actor.Context[any], m any) error {
 							if m != 1 {
 								return nil
@@ -214,7 +214,7 @@ func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
 						}, option)
 						return nil
 					}, actor.Supervise(actor.AllForOne))
-					troupe.Tell(k.Context(), 1)
+					parent.Tell(k.Context(), 1)
 					k.Settle()
 					broken.Tell(k.Context(), 1)
 					waiter.Tell(k.Context(), 1)
@@ -240,7 +240,7 @@ func TestARestartOfAllEndsTheWaitsOfTheSiblings(t *testing.T) {
 
 func TestRestForOneRestartsThoseStartedAfter(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, abc(actor.Transient)...)
 		a := find("a")
 		actortest.Ask(k, a, play{}).Answer()
 		find("b").Tell(k.Context(), errBroken)
@@ -256,7 +256,7 @@ func TestTemporarySiblingIsStoppedWithTheGroupAndStaysAway(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[2].lifetime = actor.Temporary
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
 		find("a").Tell(k.Context(), errBroken)
 		log.Expect("end c: <nil>", "end b: <nil>", "end a: broken", "init a", "init b")
 		if names := actortest.Ask(k, find(""), kids{}).Answer(); len(names) != 2 {
@@ -270,7 +270,7 @@ func TestGroupRestartBeginsAnewWhenAMembersInitFails(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[1].failInit = func(n int) bool { return n == 2 }
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne)}, children...)
 		find("a").Tell(k.Context(), errBroken)
 		log.Expect(
 			"end c: <nil>", "end b: <nil>", "end a: broken", "init a", "no init b",
@@ -287,7 +287,7 @@ func TestRestForOneGoesOnFromTheMemberWhoseInitFails(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[2].failInit = func(n int) bool { return n == 2 }
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
 		find("b").Tell(k.Context(), errBroken)
 		log.Expect("end c: <nil>", "end b: broken", "init b", "no init c", "init c")
 		k.ExpectFailures(2)
@@ -296,7 +296,7 @@ func TestRestForOneGoesOnFromTheMemberWhoseInitFails(t *testing.T) {
 
 func TestGroupRestartWaitsForItsBackoffAndKeepsMail(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
 		find("c").Tell(k.Context(), errBroken)
 		log.Expect("end c: broken", "end b: <nil>", "end a: <nil>")
 		if n := actortest.Ask(k, find("b"), play{}).Await().Answer(); n != 1 {
@@ -311,7 +311,7 @@ func TestGroupRestartWaitsForItsBackoffAndKeepsMail(t *testing.T) {
 
 func TestMemberThatStopsDuringAGroupRestartDoesNotHoldItUp(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
 		find("b").Tell(k.Context(), errBroken)
 		k.Settle()
 		find("a").Stop() // it is halted and waits for its start
@@ -324,38 +324,38 @@ func TestMemberThatStopsDuringAGroupRestartDoesNotHoldItUp(t *testing.T) {
 
 func TestSupervisorStopsInTheMiddleOfAGroupRestart(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne, actor.Backoff(time.Second, time.Second))}, abc(actor.Transient)...)
 		top := find("")
 		k.Watch(top)
 		find("b").Tell(k.Context(), errBroken)
 		k.Settle()
 		top.Stop()
 		actortest.ExpectDown(k, top)
-		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end troupe")
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end parent")
 		k.ExpectFailures(1)
 	})
 }
 
 func TestBudgetOfAGroupIsSharedAndItsExhaustionEscalates(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Minute))}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.AllForOne, actor.MaxRestarts(1, time.Minute))}, abc(actor.Transient)...)
 		find("a").Tell(k.Context(), errBroken)
 		log.All()
 		find("b").Tell(k.Context(), errBroken)
-		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end troupe",
-			"init troupe", "init a", "init b", "init c")
+		log.Expect("end c: <nil>", "end b: broken", "end a: <nil>", "end parent",
+			"init parent", "init a", "init b", "init c")
 		k.ExpectFailures(3)
 	})
 }
 
 func TestEscalationReachesTheRootAndStopsTheTopmostActorOnly(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))}, abc(actor.Transient)...)
+		_, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))}, abc(actor.Transient)...)
 		bystander := actor.Spawn(k.System(), "bystander", newCounter)
 		top := find("")
 		k.Watch(top)
 		for range 11 { // the root restarts ten times in a minute
-			if ref, err := actor.LookupPath[any](k.System(), "/troupe/a"); err == nil {
+			if ref, err := actor.LookupPath[any](k.System(), "/parent/a"); err == nil {
 				ref.Tell(k.Context(), errBroken)
 			}
 			k.Settle()
@@ -383,7 +383,7 @@ func TestDirectives(t *testing.T) {
 		return actor.Restart
 	})
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, decide)}, abc(actor.Transient)...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, decide)}, abc(actor.Transient)...)
 		a := find("a")
 		actortest.Ask(k, a, play{}).Answer()
 		a.Tell(k.Context(), errResume)
@@ -406,10 +406,10 @@ func TestDirectives(t *testing.T) {
 
 func TestExhaustedStopSparesTheSupervisor(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		_, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute), actor.Exhausted(actor.Stop))}, abc(actor.Transient)...)
+		_, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute), actor.Exhausted(actor.Stop))}, abc(actor.Transient)...)
 		find("b").Tell(k.Context(), errBroken)
 		k.Settle()
-		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/troupe/a", "/troupe/c"}) {
+		if names := actortest.Ask(k, find(""), kids{}).Answer(); !slices.Equal(names, []string{"/parent/a", "/parent/c"}) {
 			k.T().Errorf("left: %v", names)
 		}
 		k.ExpectFailures(1)
@@ -422,7 +422,7 @@ func TestInitThatGoesOnFailingExhaustsTheBudget(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[0].failInit = func(n int) bool { return n > 1 }
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Exhausted(actor.Stop))}, children...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.OneForOne, actor.MaxRestarts(3, time.Minute), actor.Exhausted(actor.Stop))}, children...)
 		a := find("a")
 		k.Watch(a)
 		a.Tell(k.Context(), errBroken)
@@ -439,7 +439,7 @@ func TestTemporaryBystandersAreNotTouched(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		children := abc(actor.Transient)
 		children[0].lifetime = actor.Temporary
-		log, find := stageTroupe(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
+		log, find := startGroup(k, []actor.SpawnOption{actor.Supervise(actor.RestForOne)}, children...)
 		find("b").Tell(k.Context(), errBroken)
 		k.Settle()
 		if n := actortest.Ask(k, find("a"), play{}).Answer(); n != 1 {
@@ -552,7 +552,7 @@ func TestALinkThatBreaksBeforeADecisionIsNotForgotten(t *testing.T) {
 // A permanent actor that goes on stopping by itself uses up the budget, too.
 func TestAPermanentActorThatGoesOnStoppingExhaustsTheBudget(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
-		log, find := stageTroupe(k, []actor.SpawnOption{
+		log, find := startGroup(k, []actor.SpawnOption{
 			actor.Supervise(actor.OneForOne, actor.MaxRestarts(1, time.Minute), actor.Exhausted(actor.Stop)),
 		}, abc(actor.Permanent)...)
 		a := find("a")

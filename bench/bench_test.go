@@ -180,14 +180,14 @@ func TestCommandLineCanBeGivenToMakeAgain(t *testing.T) {
 	}
 }
 
-// troupe is a runner with runtimes that do not exist and a record of the runs.
-type troupe struct {
+// fakeRunner is a runner with runtimes that do not exist and a record of the runs.
+type fakeRunner struct {
 	runner
 	runs []string
 }
 
-func newTroupe(names []string, workloads []string, count int, fail func(run string, nth int) error) *troupe {
-	r := &troupe{}
+func newFakeRunner(names []string, workloads []string, count int, fail func(run string, nth int) error) *fakeRunner {
+	r := &fakeRunner{}
 	r.count, r.procs, r.budget, r.progress = count, []int{1, 2}, time.Hour, io.Discard
 	for _, name := range names {
 		r.runtimes = append(r.runtimes, runtimes.Runtime{Name: name, Lacks: map[string]string{"lacking-" + name: "for the test"}})
@@ -209,7 +209,7 @@ func newTroupe(names []string, workloads []string, count int, fail func(run stri
 }
 
 func TestTheRuntimesTakeTurns(t *testing.T) {
-	r := newTroupe([]string{"a", "b", "c"}, []string{"x"}, 2, nil)
+	r := newFakeRunner([]string{"a", "b", "c"}, []string{"x"}, 2, nil)
 	r.procs = []int{2}
 	r.all(t.Context())
 	want := []string{"x a", "x b", "x c", "x a", "x b", "x c"}
@@ -222,7 +222,7 @@ func TestTheRuntimesTakeTurns(t *testing.T) {
 }
 
 func TestWhatARuntimeLacksIsNotRun(t *testing.T) {
-	r := newTroupe([]string{"a", "b"}, []string{"lacking-a"}, 1, nil)
+	r := newFakeRunner([]string{"a", "b"}, []string{"lacking-a"}, 1, nil)
 	r.procs = []int{2}
 	r.all(t.Context())
 	if want := []string{"lacking-a b"}; !slices.Equal(r.runs, want) {
@@ -231,7 +231,7 @@ func TestWhatARuntimeLacksIsNotRun(t *testing.T) {
 }
 
 func TestAFailedRunIsToldAndNotRepeated(t *testing.T) {
-	r := newTroupe([]string{"a", "b"}, []string{"x"}, 3, func(run string, nth int) error {
+	r := newFakeRunner([]string{"a", "b"}, []string{"x"}, 3, func(run string, nth int) error {
 		if run == "x a" && nth > 2 { // its second run
 			return workload.ErrWrongCount
 		}
@@ -252,7 +252,7 @@ func TestAFailedRunIsToldAndNotRepeated(t *testing.T) {
 }
 
 func TestTheBudgetEndsTheRunsLoudly(t *testing.T) {
-	r := newTroupe([]string{"a", "b"}, []string{"x"}, 3, nil)
+	r := newFakeRunner([]string{"a", "b"}, []string{"x"}, 3, nil)
 	r.budget = 0
 	r.all(t.Context())
 	if len(r.runs) != 0 || r.failed == 0 || len(r.notes) != 1 || !strings.Contains(r.notes[0], "12 runs were not made") {
@@ -262,7 +262,7 @@ func TestTheBudgetEndsTheRunsLoudly(t *testing.T) {
 
 func TestAnInterruptIsNoFailureOfTheRuntime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newTroupe([]string{"a", "b"}, []string{"x"}, 1, func(string, int) error {
+	r := newFakeRunner([]string{"a", "b"}, []string{"x"}, 1, func(string, int) error {
 		cancel()
 		return errors.New("killed")
 	})
@@ -281,7 +281,7 @@ type absent struct{ runtimes.Program }
 func (absent) Find() error { return errors.New("it is not installed") }
 
 func TestAProgramThatIsMissingIsSkippedLoudly(t *testing.T) {
-	r := newTroupe([]string{"a"}, []string{"x", "y", "lacking-b"}, 1, nil)
+	r := newFakeRunner([]string{"a"}, []string{"x", "y", "lacking-b"}, 1, nil)
 	r.runtimes = append(r.runtimes, runtimes.Runtime{Name: "b", Program: absent{}, Lacks: map[string]string{"lacking-b": "for the test"}})
 	if err := r.prepare(t.Context(), t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestAProgramThatIsMissingIsSkippedLoudly(t *testing.T) {
 }
 
 func TestNothingToRunIsAnError(t *testing.T) {
-	r := newTroupe(nil, []string{"x"}, 1, nil)
+	r := newFakeRunner(nil, []string{"x"}, 1, nil)
 	r.runtimes = []runtimes.Runtime{{Name: "b", Program: absent{}}}
 	if err := r.prepare(t.Context(), t.TempDir()); !errors.Is(err, errFailed) {
 		t.Errorf("the error is %v", err)
