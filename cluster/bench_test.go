@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/actortest"
 	"github.com/greenroom-go/greenroom/cluster"
 	"github.com/greenroom-go/greenroom/cluster/memory"
+	"github.com/greenroom-go/greenroom/eventbus"
+	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 const (
@@ -171,4 +174,86 @@ func askers(b *testing.B) (without, with func() time.Duration) {
 		}
 	}
 	return ask(ref), ask(here.tallies.Ref("k"))
+}
+
+// BenchmarkBridge publishes on a node, to two others of which one has a subscription, by a [cluster.Bridge] and by
+// [cluster.Everywhere], whose copies publish to the bus of their node. It reports the middle ones of the rounds: the
+// processor time of an event, on all three nodes. As a control both others have a subscription. It is
+//
+//	go test ./cluster -run NONE -bench Bridge -benchtime 1x
+func BenchmarkBridge(b *testing.B) {
+	for b.Loop() {
+		everywhere, bridged := publishers(b, "b")
+		compare(everywhere, bridged).report(b, "one", barEvents)
+		everywhere, bridged = publishers(b, "b", "c")
+		compare(everywhere, bridged).report(b, "both", barEvents)
+	}
+}
+
+const barEvents = 2000 // a round
+
+// copyOfBus publishes what it is told.
+type copyOfBus struct {
+	bus   *eventbus.Bus
+	heard chan struct{}
+}
+
+func (a copyOfBus) Receive(ctx *actor.Context[reading], m reading) error {
+	err := eventbus.Publish(ctx, a.bus, "z.x", m)
+	if m.N == barEvents {
+		a.heard <- struct{}{}
+	}
+	return err
+}
+
+// publishers publish by copies and by a bridge, and wait until all nodes have got all that they get.
+func publishers(b *testing.B, wants ...string) (everywhere, bridged func() time.Duration) {
+	engine, hubs, copies := new(memory.Engine), make(map[string]*hub), make(map[string]*cluster.Copies[reading])
+	heard, copied := make(chan struct{}), make(chan struct{})
+	for _, name := range []string{"a", "b", "c"} {
+		h := newHub(b, engine, name)
+		var err error
+		if copies[name], err = cluster.Everywhere(h.Node, "bus", func() copyOfBus { return copyOfBus{h.bus, copied} }); err != nil {
+			b.Fatal(err)
+		}
+		hubs[name] = h
+	}
+	for _, name := range wants {
+		_, err := eventbus.SubscribeFunc(hubs[name].bus, "*.x", func(_ context.Context, topic string, m reading) {
+			if m.N == barEvents && topic == "a.x" {
+				heard <- struct{}{}
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	a := hubs["a"]
+	for !slices.Equal(a.bridge.Wanting("a.x"), wants) || len(copies["a"].Refs()) < len(hubs) {
+		_ = pause.For(b.Context(), time.Millisecond)
+	}
+	round := func(publish func(m reading), done <-chan struct{}, times int) func() time.Duration {
+		return func() time.Duration {
+			began := processorTime(b)
+			for i := range barEvents {
+				publish(reading{i + 1})
+			}
+			for range times {
+				<-done
+			}
+			return processorTime(b) - began
+		}
+	}
+	all := copies["a"].All()
+	return round(func(m reading) { all.Tell(b.Context(), m) }, copied, len(hubs)),
+		round(func(m reading) { publishAt(b, a, "a.x", m) }, heard, len(wants))
+}
+
+// processorTime returns how much of it the process has had.
+func processorTime(b *testing.B) time.Duration {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }

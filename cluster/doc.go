@@ -58,6 +58,11 @@
 // Some actors do not wait for a message: [Singleton] has one on all nodes, which is always active on one of
 // them, [Spread] has numbered ones, evenly spread, and [Everywhere] has one on each node.
 //
+// Events are for whoever has subscribed: with a [Bridge], those of a bus on one node reach the subscriptions
+// of its counterparts on the others.
+//
+//	bridge, err := cluster.Bridge(node, "sensors", bus, "sensors.>")
+//
 // Whoever has something else to divide implements [Holder], and calls [Host]:
 //
 //	shards, err := cluster.Host(node, "orders", 64, holder)

@@ -81,6 +81,13 @@ func (k *keeper) copies(ctx *actor.Context[step], name string, here actor.PID, k
 	k.tellCopies()
 }
 
+// dropCopies has the others know no more of an actor of this node that is one of several copies.
+func (k *keeper) dropCopies(ctx *actor.Context[step], name string) {
+	delete(k.knowCopies, name)
+	k.own.Copies = slices.DeleteFunc(slices.Clone(k.own.Copies), func(c copyOf) bool { return c.Name == name })
+	k.renew(ctx)
+}
+
 // tellCopies says who the copies on other nodes are.
 func (k *keeper) tellCopies() {
 	away := make(map[string][]actor.PID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/eventbus"
 	"github.com/greenroom-go/greenroom/router"
 )
 
@@ -73,5 +74,32 @@ func ExampleSingleton() {
 	// /worker 1 <nil>
 	// /cache 1 <nil>
 	// /cache 2 <nil>
+	// <nil>
+}
+
+// ExampleBridge has a bus whose topics cross nodes, on the only one that there is.
+func ExampleBridge() {
+	sys := actor.NewSystem("shop")
+	bus := eventbus.New(sys)
+	bridge, err := cluster.Bridge(cluster.Alone(sys), "orders", bus, "orders.>")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = eventbus.SubscribeFunc(bus, "orders.*", func(_ context.Context, topic string, amount int) {
+		fmt.Println(topic, amount)
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	fmt.Println(eventbus.Publish(ctx, bus, "orders.new", 3), bridge.Wanting("orders.new"), bridge.Stats().Sent)
+	bridge.Close()
+	_, err = sys.Shutdown(ctx)
+	fmt.Println(err)
+	// Output:
+	// orders.new 3
+	// <nil> [] 0
 	// <nil>
 }

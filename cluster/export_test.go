@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/codec"
 )
 
 // Record is what the engine has of a member, and Probe what it asks of the others.
@@ -49,6 +50,15 @@ func (cfg *Config) SetLinks(l links) { cfg.rules.links = l }
 func (cfg *Config) SetProcess(own string, ended func(proc string) bool) {
 	cfg.rules.proc, cfg.rules.ended = own, ended
 }
+
+// SetTypes gives it the types of events.
+func (cfg *Config) SetTypes(types *codec.Types) { cfg.rules.types = types }
+
+// Widen is what a bridge makes of its patterns if they are too many.
+var Widen = widen
+
+// BridgeEvent is an event on its way to another node.
+type BridgeEvent = bridgeEvent
 
 // NoGates and LateClaims are mistakes in what is done with virtual actors.
 func (cfg *Config) NoGates()    { cfg.rules.routes.noGates = true }

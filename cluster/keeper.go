@@ -232,7 +232,7 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 		k.m.until.Store(int64(cfg.rules.lease(began, k.now(), cfg.TTL-cfg.Margin)))
 		k.look()
 		k.routes()
-		if next.State != k.own.State || len(next.Groups) != len(k.own.Groups) || len(next.Copies) != len(k.own.Copies) {
+		if next.State != k.own.State || len(next.Groups) != len(k.own.Groups) || !slices.Equal(next.Copies, k.own.Copies) {
 			k.renew(ctx)
 		}
 	})

@@ -67,7 +67,8 @@ type rules struct {
 	gone     func(c census, id identity) bool                     // reports whether an owner's lease is over
 	patience func(ttl time.Duration) time.Duration                // how long others wait for a beat
 	epochs   func(before, after *shardMap)                        // the epochs of a map that is put
-	links    links                                                // in place of those of Config.Remote
+	links    links                                                // in place of those of Config.Remote,
+	types    *codec.Types                                         // and its types
 	proc     string                                               // the identity of this process
 	ended    func(proc string) bool                               // reports whether a process has certainly ended
 	routes   routeRules                                           // mistakes of what rests on that
@@ -145,6 +146,7 @@ type Node struct {
 	keeper actor.Ref[step] // the zero Ref if it is alone
 	links  links           // nil if it is not connected
 	remote *remote.Node    // nil as well
+	types  *codec.Types    // of what it sends for users, nil if it is not connected
 
 	until atomic.Int64  // when the lease ends, by the clock of cfg.rules; negative for none
 	over  chan struct{} // closed when the keeper has ended
@@ -191,12 +193,15 @@ func Join(sys *actor.System, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("join a cluster: %w", err)
 	}
-	n := &Node{sys: sys, cfg: cfg, links: cfg.rules.links, over: make(chan struct{}), hosts: make(map[string]bool)}
+	n := &Node{sys: sys, cfg: cfg, links: cfg.rules.links, types: cfg.rules.types, over: make(chan struct{}), hosts: make(map[string]bool)}
 	if cfg.Remote != nil {
 		if n.remote, err = listen(sys, &cfg); err != nil {
 			return nil, fmt.Errorf("join a cluster: %w", err)
 		}
-		n.links = tcpLinks{n.remote}
+		n.links, n.types = tcpLinks{n.remote}, cfg.Remote.Types
+		if n.types == nil {
+			n.types = codec.NewTypes()
+		}
 		if addr := n.remote.Addr(); n.cfg.Advertise == "" && addr != nil {
 			n.cfg.Advertise = addr.String()
 		}
@@ -219,7 +224,7 @@ func listen(sys *actor.System, cfg *Config) (*remote.Node, error) {
 	if types == nil {
 		types = codec.NewTypes()
 	}
-	c.Types = types.With(routerTypes...)
+	c.Types = types.With(routerTypes...).With(bridgeTypes...)
 	c.ResumeWithin = cmp.Or(c.ResumeWithin, resumeWithin)
 	return remote.Listen(sys, c)
 }

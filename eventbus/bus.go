@@ -37,9 +37,12 @@ type Bus struct {
 	retained retained
 	closed   atomic.Bool
 
-	mu      sync.Mutex
-	subs    map[*Subscription]struct{}
-	tenants map[actor.PID]*tenant // actors with subscriptions
+	forwardings atomic.Pointer[[]*Forwarding] // replaced and not changed; written with mu held
+
+	mu       sync.Mutex
+	subs     map[*Subscription]struct{}
+	patterns map[string]int        // how many of them have it
+	tenants  map[actor.PID]*tenant // actors with subscriptions
 
 	published, unheard, delivered, dropped, mismatched atomic.Uint64
 }
@@ -57,7 +60,7 @@ func WithPatience(d time.Duration) Option {
 // New returns a bus for the actors of a system. It panics if an option has an invalid
 // pattern.
 func New(sys *actor.System, opts ...Option) *Bus {
-	b := &Bus{sys: sys, patience: defaultPatience, subs: make(map[*Subscription]struct{}), tenants: make(map[actor.PID]*tenant)}
+	b := &Bus{sys: sys, patience: defaultPatience, subs: make(map[*Subscription]struct{}), patterns: make(map[string]int), tenants: make(map[actor.PID]*tenant)}
 	for _, opt := range opts {
 		opt(b)
 	}
@@ -72,7 +75,8 @@ func New(sys *actor.System, opts ...Option) *Bus {
 // In a handler pass the handler's ctx, which tells the subscribers who the sender is.
 // Publish waits only for subscriptions with the policy [Block], until ctx ends or,
 // without a deadline, until the patience of the bus is over; the error then wraps
-// [ErrFull] and the cause. Other errors are [ErrTopic], also for a topic with wildcards,
+// [ErrFull] and the cause. A [Forwarder] that cannot take the event elsewhere is an error as well, after
+// all subscriptions have got it. Other errors are [ErrTopic], also for a topic with wildcards,
 // and [ErrClosed]; with these, nobody has got the event.
 //
 // What the handler of a gated actor publishes ([actor.Gated]) is published when the gate lets it
@@ -96,8 +100,9 @@ func (b *Bus) publish(ctx context.Context, topic string, event any) error {
 	// The retained value comes before the search: who subscribes meanwhile gets it from
 	// the one or from the other, and by its number knows when from both.
 	number := b.retained.keep(topic, event)
+	forwarded := b.forward(ctx, Forwarded{Topic: topic, Event: event})
 	var few [16]*Subscription
-	return b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number})
+	return joined(forwarded, b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number}))
 }
 
 // PublishAll is [Publish] to every topic that a pattern matches: the event reaches each
@@ -119,7 +124,8 @@ func PublishAll(ctx context.Context, b *Bus, pattern string, event any) error {
 
 // publishAll delivers an event to all topics that a pattern matches.
 func (b *Bus) publishAll(ctx context.Context, pattern string, event any) error {
-	return b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event})
+	forwarded := b.forward(ctx, Forwarded{Topic: pattern, Event: event, All: true})
+	return joined(forwarded, b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event}))
 }
 
 // hold publishes when the gate of the publisher lets it: a function of its own, as its closure
@@ -143,9 +149,10 @@ func (impatient) Err() error { return context.Canceled }
 
 // delivery is an event on its way.
 type delivery struct {
-	topic  string
-	event  any
-	number uint64 // its place among the retained ones, 0 if it is not retained
+	topic   string
+	event   any
+	number  uint64 // its place among the retained ones, 0 if it is not retained
+	hurried bool   // it does not wait for room
 }
 
 func (b *Bus) deliver(ctx context.Context, to []*Subscription, d delivery) error {
@@ -181,21 +188,36 @@ func (b *Bus) Close() {
 // enter makes a subscription known. From then on it may get events.
 func (b *Bus) enter(s *Subscription) error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.closed.Load() {
+		b.mu.Unlock()
 		return ErrClosed
 	}
 	b.subs[s] = struct{}{}
 	b.trie.add(s)
+	b.patterns[s.pattern]++
+	isNew := b.patterns[s.pattern] == 1
+	b.mu.Unlock()
+	if isNew {
+		b.changed()
+	}
 	return nil
 }
 
 func (b *Bus) leave(s *Subscription) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.subs[s]; ok {
+	_, ok := b.subs[s]
+	isLast := ok && b.patterns[s.pattern] == 1
+	if ok {
 		delete(b.subs, s)
 		b.trie.remove(s)
+		b.patterns[s.pattern]--
+	}
+	if isLast {
+		delete(b.patterns, s.pattern)
+	}
+	b.mu.Unlock()
+	if isLast {
+		b.changed()
 	}
 }
 

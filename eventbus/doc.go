@@ -43,6 +43,11 @@
 //   - Publishing holds no lock while it delivers. It waits only for subscriptions that
 //     have a [Buffer] with the policy [Block], and for functions without a Buffer.
 //
+// # Other buses
+//
+// A bus is one process's. A [Forwarder] takes its events to others and brings theirs: cluster.Bridge does so
+// for the nodes of a cluster.
+//
 // # When not to use it
 //
 // To send to an actor that you know, tell it. A bus hides its receivers, so it also hides

@@ -403,3 +403,44 @@ func ExampleLast() {
 	// 20.5 true
 	// false
 }
+
+// toOther is a forwarder to another bus of the same process.
+type toOther struct{ other *eventbus.Forwarding }
+
+func (c *toOther) Forward(ctx context.Context, e eventbus.Forwarded) error {
+	fmt.Println("others want", c.other.Patterns())
+	return c.other.Deliver(ctx, e)
+}
+
+func (*toOther) Changed() {}
+
+// ExampleBus_Forward has what is published to one bus come to another one, and not back.
+func ExampleBus_Forward() {
+	sys := actor.NewSystem("home")
+	one, two := eventbus.New(sys), eventbus.New(sys)
+	there, back := new(toOther), new(toOther)
+	ofOne, err := one.Forward(there, "sensors.>")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if there.other, err = two.Forward(back, "sensors.>"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	back.other = ofOne
+	_, err = eventbus.SubscribeFunc(two, "*.kitchen.temp", func(_ context.Context, topic string, t float64) { fmt.Println(topic, t) })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	fmt.Println(eventbus.Publish(ctx, one, "sensors.kitchen.temp", 21.5))
+	ofOne.End()
+	fmt.Println(eventbus.Publish(ctx, one, "sensors.kitchen.temp", 22.5))
+	// Output:
+	// others want [sensors.kitchen.temp]
+	// sensors.kitchen.temp 21.5
+	// <nil>
+	// <nil>
+}

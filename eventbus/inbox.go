@@ -65,8 +65,11 @@ func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond boo
 		s.count(&s.dropped, &s.bus.dropped, 1)
 		return nil
 	}
-	if s.owner != nil && ctx == s.owner {
+	if d.hurried || s.owner != nil && ctx == s.owner {
 		b.mu.Unlock()
+		if d.hurried {
+			return s.refused(errHurried)
+		}
 		return s.refused(errSelf)
 	}
 	p := &publisher{d: d, told: make(chan struct{})}

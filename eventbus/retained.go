@@ -64,7 +64,7 @@ func (r *retained) keep(topic string, event any) (number uint64) {
 		r.last = make(map[string]delivery)
 	}
 	r.number++
-	r.last[topic] = delivery{topic, event, r.number}
+	r.last[topic] = delivery{topic: topic, event: event, number: r.number}
 	return r.number
 }
 

@@ -307,5 +307,8 @@ func (s *Subscription) count(own, all *atomic.Uint64, n int) {
 	all.Add(uint64(n))
 }
 
-// errSelf is why an actor that publishes to itself is not made to wait.
-var errSelf = errors.New("the publisher itself would have to make room")
+// errSelf and errHurried are why nobody waits for room: an actor that publishes to itself, and an event from elsewhere.
+var (
+	errSelf    = errors.New("the publisher itself would have to make room")
+	errHurried = errors.New("an event of another bus does not wait")
+)
