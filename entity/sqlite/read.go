@@ -115,7 +115,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.ascending:  ascending,
 		&q.descending: descending,
 		&q.doc:        docColumns,
-		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
+		&q.docs:       "SELECT id, version, updated, body FROM doc WHERE kind = ? AND id > ? ORDER BY id LIMIT +?",
 		&q.items:      "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key LIMIT +?4",
 		&q.itemsBack:  "SELECT key, body FROM item WHERE kind = ?1 AND key >= ?2 AND key < ?3 ORDER BY key DESC LIMIT +?4",
 		&q.computed: `SELECT c.ts, k.name, c.n FROM computed c JOIN key k ON k.num = c.source
