@@ -7,8 +7,8 @@ import (
 
 // Engine is the means by which the members of a cluster agree: a small map whose values are
 // replaced by compare-and-set. What it has taken it must not lose, nor go back to what it had before:
-// two members could then hold one shard. It needs no leases, locks or expiry. Its values are some kilobytes;
-// there are some for each member and group.
+// two members could then hold one shard. It needs no leases, locks or expiry. Its values are some kilobytes
+// as a rule, and at most [MaxValue]; there are some for each member and group.
 //
 // Its methods are safe for concurrent use. Package cluster/memory has one for tests and for several
 // systems in one process; package cluster/enginetest is the conformance suite for others.
@@ -27,6 +27,9 @@ type Engine interface {
 	// value. It may be called once more after stop.
 	Watch(prefix string, see func(Entry)) (stop func())
 }
+
+// MaxValue is how large a value of an engine may be, in bytes: the map of a group with the most shards.
+const MaxValue = 512 << 10
 
 // Revision is the number of a change in an engine. Later changes of a key have greater ones.
 type Revision uint64

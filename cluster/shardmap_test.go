@@ -32,6 +32,17 @@ func TestAMapIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestTheLargestMapIsNoLargerThanAValue(t *testing.T) {
+	m := newShardMap(shardsMost, 1_700_000_000_000)
+	for i := range m.slots { // no shard has an epoch yet, so each has the greatest age
+		m.slots[i].next = identity{fmt.Sprintf("%064d", i%50), 1 << 20}
+		m.slots[i].version = 1000
+	}
+	if n := len(m.encode()); n > MaxValue {
+		t.Errorf("a map of %d shards has %d bytes, and a value may have %d", shardsMost, n, MaxValue)
+	}
+}
+
 func TestAMapThatIsNoneIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "read a map", `{}`: "0 shards",

@@ -81,7 +81,7 @@ func (m *Node) host(group string, n int, holder Holder) *Shards {
 }
 
 // shardsMost is how many shards a group has at most: engines have limits for a value, such as the 1 MB of
-// NATS, and a shard takes up to about 30 bytes of the map.
+// NATS, and a shard takes up to about 30 bytes of the map, whose size is at most MaxValue.
 const shardsMost = 1 << 14
 
 // reserve notes that a group of n shards is hosted.

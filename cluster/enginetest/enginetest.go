@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ func Run(t *testing.T, open func(t testing.TB) (a, b cluster.Engine)) {
 		{"WatchComesInOrderAndToTheLast", watchComesInOrderAndToTheLast},
 		{"WatchHasItsPrefixOnly", watchHasItsPrefixOnly},
 		{"WatchStops", watchStops},
+		{"LargeValuesAreTakenWhole", largeValuesAreTakenWhole},
 		{"AContextThatHasEndedPutsNothing", aContextThatHasEndedPutsNothing},
 	}
 	for _, test := range tests {
@@ -227,6 +229,16 @@ func (s *seen) expect(t *testing.T, key, value string) {
 			t.Fatalf("%s is %v and not %q", key, s.last(t)[key], value)
 		}
 	}
+}
+
+func largeValuesAreTakenWhole(t *testing.T, a, b cluster.Engine) {
+	value := strings.Repeat("x", cluster.MaxValue)
+	s, _ := watch(t, b)
+	put(t, a, "k/1", value, put(t, a, "k/1", "small", 0))
+	if at, err := a.Get(t.Context(), "k/1"); err != nil || string(at.Value) != value {
+		t.Errorf("a value of %d bytes has %d: %v", len(value), len(at.Value), err)
+	}
+	s.expect(t, "k/1", value)
 }
 
 func watchBeginsWithWhatThereIs(t *testing.T, a, b cluster.Engine) {

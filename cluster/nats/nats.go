@@ -62,8 +62,8 @@ const pingWithin = 2 * time.Second
 // createAgain is how long Open waits before it asks servers again to make the stream.
 const createAgain = 100 * time.Millisecond
 
-// maxValue bounds a value, in bytes: a map of 10 000 shards has half of it.
-const maxValue = 256 << 10
+// maxMessage bounds a message of the stream, in bytes: a value with its headers.
+const maxMessage = cluster.MaxValue + 4<<10
 
 // Config says where an engine keeps its map. The zero value works, on a single server, or on one of
 // a cluster of servers without replicas.
@@ -102,7 +102,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 	}
 	stream, err := create(ctx, js, jetstream.StreamConfig{
 		Name: name, Subjects: []string{name + ".*"}, Replicas: max(1, cfg.Replicas),
-		MaxMsgsPerSubject: 1, MaxMsgSize: maxValue, Discard: jetstream.DiscardNew, AllowDirect: false,
+		MaxMsgsPerSubject: 1, MaxMsgSize: maxMessage, Discard: jetstream.DiscardNew, AllowDirect: false,
 		Description: "the members of a cluster of Greenroom, and who has what",
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with another configuration

@@ -163,13 +163,13 @@ func (o *clusterOptions) drain(ctx context.Context, d *directory, w io.Writer) e
 }
 
 func (o *clusterOptions) forget(ctx context.Context, d *directory, w io.Writer) error {
-	drained, err := d.forget(ctx, o.node, nodeTTL)
+	left, err := d.forget(ctx, o.node, nodeTTL)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s is forgotten: it is on the list again if it is started again\n", o.node)
-	if drained {
-		fmt.Fprintf(w, "it was drained, so nothing shows whether its process has ended: if not, it passes on what clients send until it is stopped\n")
+	if left {
+		fmt.Fprintf(w, "it had left the other nodes, as a drained one has, so nothing shows whether its process has ended: stop it if it has not\n")
 	}
 	return nil
 }

@@ -194,9 +194,10 @@ func (d *directory) owner(ctx context.Context) (r ownerRecord, err error) {
 }
 
 // forget has a node that has ended without a word be one that has left. It waits for within, longer than which no
-// node that runs says nothing to the cluster, unless it was drained: it has no lease any more, and if it does not answer
-// nothing shows whether it runs. It owns nothing either, so that it may be forgotten, and drained says so.
-func (d *directory) forget(ctx context.Context, name string, within time.Duration) (drained bool, err error) {
+// node that runs says nothing to the cluster, unless it has left its members: as a drained node, or to join them anew. It
+// has no lease then, and if it does not answer nothing shows whether it runs. It owns nothing either, so that it may be
+// forgotten, and left says so.
+func (d *directory) forget(ctx context.Context, name string, within time.Duration) (left bool, err error) {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
 		return false, err
@@ -205,12 +206,12 @@ func (d *directory) forget(ctx context.Context, name string, within time.Duratio
 	if !ok {
 		return false, usagef("the node must be one of %s, not %q", strings.Join(slices.Sorted(maps.Keys(nodes)), ", "), name)
 	}
-	if drained, err = d.hasEnded(ctx, name, r, within); err != nil {
+	if left, err = d.hasEnded(ctx, name, r, within); err != nil {
 		return false, fmt.Errorf("only a node that has ended is forgotten: %w", err)
 	}
 	forgotten := r
 	forgotten.Left = true
-	return drained, d.put(ctx, nodesPrefix+name, forgotten, func(before []byte) error {
+	return left, d.put(ctx, nodesPrefix+name, forgotten, func(before []byte) error {
 		var now nodeRecord
 		if err := json.Unmarshal(before, &now); err == nil && now.Instance != r.Instance {
 			return fmt.Errorf("only a node that has ended is forgotten: %s was started again", name)
@@ -220,8 +221,8 @@ func (d *directory) forget(ctx context.Context, name string, within time.Duratio
 }
 
 // hasEnded returns why a node may be running: it answers, or its membership is renewed, which is in the same database.
-// drained says that it has left in order before, and the process may have gone on.
-func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) (drained bool, err error) {
+// left says that it has left the members, and the process may have gone on.
+func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) (left bool, err error) {
 	before, _, err := d.membership(ctx, name)
 	if err != nil {
 		return false, err
