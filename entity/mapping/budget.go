@@ -15,15 +15,21 @@ type budget struct {
 	dropped    uint64 // what there was no room for, since it was published
 }
 
-// account is what one mapping, or one computation over the history, takes of a budget. A nil account
+// account is what one mapping, or one computation over the history (see passing), takes of a budget. A nil account
 // has no bound.
 type account struct {
-	of   *budget
-	used int
+	of     *budget
+	used   int
+	beyond bool // what it takes is counted, and not refused
 }
 
 // account returns an account that has taken nothing.
 func (b *budget) account() *account { return &account{of: b} }
+
+// passing returns the account of one computation over the history, which is over before anything else is
+// taken: it may exceed the budget, by the windows of a field. What it left out would stay in the history as it
+// was before.
+func (b *budget) passing() *account { return &account{of: b, beyond: true} }
 
 // take takes n bytes, or gives them back if n is negative. It reports whether there was room, and takes
 // nothing if there was not.
@@ -31,7 +37,7 @@ func (a *account) take(n int) bool {
 	if a == nil {
 		return true
 	}
-	if n > 0 && a.of.used+n > a.of.most {
+	if n > 0 && !a.beyond && a.of.used+n > a.of.most {
 		return false
 	}
 	a.used += n

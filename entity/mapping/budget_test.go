@@ -114,6 +114,57 @@ func TestALineWithoutRoomKnowsThatItKnowsLess(t *testing.T) {
 	}
 }
 
+// A late reading from before what a line has let go would leave a gap behind it.
+func TestALineWithoutRoomHasNoGaps(t *testing.T) {
+	room := &budget{most: 20*pointSize + 2000}
+	l := &line{complete: true, room: room.account()}
+	for i := range 10 {
+		l.put(int64(10*i), value.Int(int64(i)))
+	}
+	l.put(100, value.String(strings.Repeat("x", room.most-6*pointSize)))
+	l.put(100, value.Int(10)) // there is room again
+	l.put(5, value.Int(-1))   // late
+	if l.covers(5) || l.covers(45) || !l.covers(95) {
+		t.Errorf("of 10 readings every 10 it has %d, from %d: at 45 it has %v", len(l.points), l.points[0].ts, l.at(45))
+	}
+	l.put(95, value.Int(-2))
+	if l.at(97) != value.Int(-2) {
+		t.Errorf("at 97 it has %v", l.at(97))
+	}
+}
+
+// What a late reading changes is computed although others have taken all there is: the values would stay
+// as they were before it.
+func TestALateReadingChangesTheHistoryAlsoWithoutRoom(t *testing.T) {
+	const n = 100
+	h := build(t, t.TempDir(), houseOptions{mappings: Config{mostValues: (n + 20) * slotSize}})
+	h.put("small", "insert into f select sum(b.x) over last 10 as y")
+	for i := range int64(20) {
+		if i != 15 {
+			h.write("b", i, sample("x", 1))
+		}
+	}
+	var readings []entity.Reading
+	for i := range int64(n) {
+		readings = append(readings, entity.Reading{TS: i, Values: []entity.Sample{sample("x", 1)}})
+	}
+	if err := h.rt.Write(t.Context(), "a", readings, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	h.put("large", "insert into e select sum(a.x) over last 100 as y")
+	h.sync(1)
+	h.is("e", "y", n-1, n)
+	h.is("f", "y", 19, 10)
+	h.write("b", 15, sample("x", 100))
+	h.sync(2)
+	h.is("f", "y", 19, 109)
+	for _, p := range h.points("f", "y") {
+		if p.TS == 16 && p.Value != value.Int(109) {
+			t.Errorf("at 16 it has %v", p.Value)
+		}
+	}
+}
+
 // Not parallel: it measures the heap.
 func TestWhatMappingsKeepTakesWhatIsEstimated(t *testing.T) {
 	const windows = 20

@@ -68,7 +68,7 @@ func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within i
 // returns where the rest begins.
 func (e *Engine) derive(ctx context.Context, r Reader, f *field, within interval, some *portion, emit func(ts int64, v value.Value) error) (next int64, err error) {
 	from, to := within.from, within.to
-	fr := f.next(e.room.account())
+	fr := f.next(e.room.passing())
 	defer fr.room.leave()
 	var streams []*stream
 	for i := range f.spec.Sources {

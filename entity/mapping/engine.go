@@ -416,7 +416,7 @@ func (e *Engine) late(f *field, c *entity.Change) {
 		return
 	}
 	if len(f.lines) == 1 && f.lines[0] != nil { // nothing but the reading itself
-		fr := f.next(e.room.account())
+		fr := f.next(e.room.passing())
 		fr.put(0, ts, valueOf(c, &f.spec.Sources[0]))
 		e.emit(f, fr, ts, c.Seq, false)
 		fr.room.leave()
@@ -449,7 +449,7 @@ func (e *Engine) late(f *field, c *entity.Change) {
 	}
 	slices.Sort(times)
 	for _, at := range slices.Compact(times) {
-		fr := f.next(e.room.account())
+		fr := f.next(e.room.passing())
 		for i, l := range f.lines {
 			if l != nil {
 				fr.put(i, at, l.at(at))

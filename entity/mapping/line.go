@@ -25,12 +25,18 @@ type line struct {
 	texts    int // bytes in the points
 	room     *account
 	paid     int // of room
+	// lost is the time of the newest reading that was let go, if there was one. What comes for that time or before
+	// is not taken in: the line would have a gap behind it.
+	lost int64
+	gap  bool
 }
 
 // put takes a reading in; one of the same time is replaced.
 func (l *line) put(ts int64, v value.Value) {
 	i, found := l.find(ts)
 	switch {
+	case l.gap && ts <= l.lost:
+		return
 	case found:
 		l.texts -= textBytes(l.points[i].value)
 		l.points[i].value = v
@@ -53,6 +59,7 @@ func (l *line) put(ts int64, v value.Value) {
 
 // forget takes the oldest reading out.
 func (l *line) forget() {
+	l.lost, l.gap = l.points[0].ts, true
 	l.texts -= textBytes(l.points[0].value)
 	l.points = slices.Delete(l.points, 0, 1)
 	l.complete = false

@@ -55,7 +55,8 @@ func (f *follower) saveRefused(ctx context.Context) error {
 }
 
 // retry puts mappings in force for which there was no room, as far as there is now, and loads those
-// anew that could not keep what they are computed from. What fails is tried again the next time.
+// anew that could not keep what they are computed from. What fails is tried again the next time. ctx is that of the
+// service: who has deleted a mapping need not wait for others.
 func (f *follower) retry(ctx context.Context) {
 	err := f.retryRefused(ctx)
 	if err == nil {
@@ -80,12 +81,16 @@ func (f *follower) retryRefused(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		before := in
 		in = f.restored(&doc)
 		f.keep(in)
 		if in.Problem != "" {
 			continue
 		}
 		if err := f.restore(ctx, in.Mapping); err != nil {
+			if f.engine.mappings[name] == nil {
+				f.keep(before) // it is not in force, and is tried again
+			}
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,4 +91,75 @@ func TestAMappingWithoutRoomTakesThePlaceOfNoOther(t *testing.T) {
 	if got := h.inForce(); got != "a b c" {
 		t.Errorf("in the end in force are %q", got)
 	}
+}
+
+// endingReader ends a context when it is asked first, and fails once it has ended.
+type endingReader struct {
+	Reader
+	end func()
+}
+
+func (r *endingReader) Entities(ctx context.Context, ids []string, f func(id string, v View)) error {
+	r.end()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return r.Reader.Entities(ctx, ids, f)
+}
+
+// failedReader fails as long as err is not nil.
+type failedReader struct {
+	Reader
+	err error
+}
+
+func (r *failedReader) Entities(ctx context.Context, ids []string, f func(id string, v View)) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Reader.Entities(ctx, ids, f)
+}
+
+func TestAMappingThatCannotBePutInForceAgainIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	size := mustParse(t, statementOf("x", 6)).bytes()
+	h := build(t, dir, houseOptions{})
+	for _, name := range []string{"a", "b", "c"} {
+		h.put(name, statementOf(name, 6))
+	}
+	h.close()
+	h = build(t, dir, houseOptions{mappings: Config{most: size + size/2}})
+	swap := func(r Reader) {
+		if err := h.do(t.Context(), func(context.Context, *follower) error { h.reader = r; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := h.reader
+	swap(&failedReader{whole, entity.ErrFailed})
+	if err := h.Delete(t.Context(), "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.inForce(); got != "" {
+		t.Errorf("after a failed read in force are %q", got)
+	}
+	swap(whole)
+	h.put("d", "insert into d select a.x0 as y")
+	if got := h.inForce(); got != "b d" {
+		t.Errorf("in force are %q", got)
+	}
+	// Nor does it matter whether who deletes one waits.
+	ctx, end := context.WithCancel(t.Context())
+	swap(&endingReader{whole, end})
+	_ = h.Delete(ctx, "b", "")
+	swap(whole)
+	if got := h.inForce(); got != "c d" {
+		t.Errorf("in force are %q", got)
+	}
+	var values []entity.Sample
+	for i := range 40 {
+		values = append(values, sample(fmt.Sprint("x", i), 1))
+	}
+	h.write("a", 1, values...)
+	h.sync(1)
+	h.is("c", "y", 1, 36)
 }

@@ -216,7 +216,7 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 		if err := f.install(ctx, put); err != nil {
 			return err
 		}
-		f.retry(ctx) // it may take less than the one before
+		f.retry(s.ctx) // it may take less than the one before
 		return nil
 	})
 	return put, err
@@ -235,7 +235,7 @@ func (s *Service) Delete(ctx context.Context, name, condition string) error {
 		}
 		f.engine.Remove(name)
 		f.forget(name)
-		f.retry(ctx)
+		f.retry(s.ctx)
 		return nil
 	})
 }
