@@ -395,6 +395,8 @@ func TestTheAuditLogHasWhoChangedWhat(t *testing.T) {
 		Entries []struct{ Who, Action, What string }
 	}
 	s.as(tokens["operator"]).do("PUT", "/v1/scripts/none?check", `{"source":"function on_reading(e, r) end"}`, "Content-Type", mediaJSON) // which changes nothing
+	s.as(tokens["admin"]).do("PUT", "/v1/mappings/none?check", "insert into e select a.x as y", "Content-Type", "text/plain")
+	s.as(tokens["admin"]).do("PUT", "/v1/alarm-rules/none?check", `{"raise":"x > 1","severity":"warning"}`, "Content-Type", mediaJSON)
 	s.get("/v1/audit?limit=2", &log)
 	same(t, "the newest entries", log.Entries[:1], "[{operator deleteEntity /v1/entities/room-2}]")
 	if log.Entries[1].Action != "postPrincipal" || log.Entries[1].Who != "admin" {

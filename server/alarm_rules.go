@@ -148,6 +148,7 @@ func (a *alarmRuleAPI) put(ctx context.Context, in *putAlarmRuleRequest) (*answe
 		return nil, err
 	}
 	if in.Check != nil {
+		callerOf(ctx).leftUnchanged()
 		return &answer[alarmRuleJSON]{status: http.StatusNoContent}, nil
 	}
 	put, err := a.alarms.PutRule(ctx, r, in.replacing())

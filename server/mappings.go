@@ -160,6 +160,7 @@ func (a *mappingAPI) put(ctx context.Context, in *putMappingRequest) (*answer[ma
 		if err := a.mappings.Check(ctx, in.Name, statement); err != nil {
 			return nil, err
 		}
+		callerOf(ctx).leftUnchanged()
 		return &answer[mappingJSON]{status: http.StatusNoContent}, nil
 	}
 	installed, err := a.mappings.Put(ctx, in.Name, statement, in.replacing())
