@@ -98,6 +98,32 @@ func TestHandlersThatMayBeKilledWaitAsOthersDo(t *testing.T) {
 	})
 }
 
+// An answer wakes the handler that waits for it, and another one may come in between and take it.
+func TestAnAnswerThatAnotherHandlerTakesIsWaitedForAgain(t *testing.T) {
+	files := scripts{
+		"echo.lua": `greenroom.dispatch(function(x) greenroom.sleep(x) greenroom.ret(x) greenroom.send("/main.lua", "take") end)`,
+		"main.lua": `
+			local log, answers, CMD = {}, nil, {}
+			local function take(who) local ok, r, values = pcall(answers) log[#log + 1] = who .. " " .. tostring(ok and r and values[1] or r) end
+			function CMD.begin()
+				answers = greenroom.request{"/echo.lua", 5}:add{"/echo.lua", 50}:select(1000)
+				greenroom.fork(take, "first")
+				greenroom.ret()
+			end
+			function CMD.take() take "second" end
+			function CMD.log() greenroom.ret(table.concat(log, ", ")) end
+			greenroom.dispatch(function(cmd) CMD[cmd]() end)`,
+	}
+	play(t, files, func(s stage) {
+		s.spawn("echo.lua")
+		main := s.spawn("main.lua")
+		s.call(main, "begin")
+		if got := s.eval(`greenroom.sleep(200) return greenroom.call("/main.lua", "log")`); fmt.Sprint(got) != "second 5, second 50, first nil" {
+			t.Error(got)
+		}
+	})
+}
+
 // A handler that has slept has all of its steps again, also one that may be killed.
 func TestHandlersThatMayBeKilledHaveTheirStepsAgain(t *testing.T) {
 	files := scripts{"loop.lua": `

@@ -179,11 +179,11 @@ func (s *service) askActor(r *requests, t *glua.LTable, o outgoing, limit []acto
 // nextAnswer returns the next answer, and nothing when there was one for each request.
 func (s *service) nextAnswer(l *glua.LState) int {
 	r := l.Get(glua.UpvalueIndex(1)).(*glua.LUserData).Value.(*requests)
-	if r.open == 0 {
-		l.Push(glua.LNil)
-		return 1
-	}
-	if len(r.ready) == 0 {
+	for len(r.ready) == 0 { // another handler may take an answer before the one that it has woken
+		if r.open == 0 {
+			l.Push(glua.LNil)
+			return 1
+		}
 		if r.pause != nil {
 			l.RaiseError("select: another handler waits for the next answer")
 		}
