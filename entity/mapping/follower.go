@@ -194,7 +194,10 @@ func (f *follower) loadMappings(ctx context.Context) (list []Mapping, err error)
 			break
 		}
 	}
-	return list, f.saveRefused(ctx)
+	if err := f.saveRefused(ctx); err != nil { // the disk may be full: mappings compute all the same
+		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "after the next start other mappings may have no room", slog.Any("error", err))
+	}
+	return list, nil
 }
 
 // restored reads a stored mapping, with its Problem if it cannot be used.

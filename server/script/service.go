@@ -113,6 +113,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 		return nil
 	})
 	if err != nil {
+		_ = s.Close(ctx) // those of earlier pages have been started
 		return nil, fmt.Errorf("open the scripts: %w", err)
 	}
 	return s, nil
