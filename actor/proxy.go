@@ -73,7 +73,7 @@ func (f *Far) reach(pid PID) (*proxy, error) {
 		return had, nil
 	}
 	f.proxies[pid] = weak.Make(p)
-	runtime.AddCleanup(p, f.forgotten, pid)
+	runtime.AddCleanup(p, forgotten, forgottenProxy{weak.Make(f), pid})
 	return p, nil
 }
 
@@ -98,8 +98,19 @@ func (f *Far) isUp(p *proxy) bool {
 	return f.nodes[nodeKey{p.kind.node, p.kind.inc}] == p.node()
 }
 
+// forgottenProxy is a proxy that nobody refers to any more. It must not keep the system in memory, which may
+// lead to the proxy: by the states of its actors, for example.
+type forgottenProxy struct {
+	far weak.Pointer[Far]
+	pid PID
+}
+
 // forgotten drops the entry of a proxy that nobody refers to any more.
-func (f *Far) forgotten(pid PID) {
+func forgotten(p forgottenProxy) {
+	f, pid := p.far.Value(), p.pid
+	if f == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.proxies[pid].Value() == nil { // there may be another by now

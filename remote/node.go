@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
@@ -179,7 +180,7 @@ func (n *Node) Peers() []actor.Peer {
 		past := n.past.Get(s.Peer())
 		if past == nil {
 			peers[s.Peer()] = peerOf(s, actor.Peer{})
-		} else if past.last != s {
+		} else if past.last != weak.Make(s) {
 			peers[s.Peer()] = peerOf(s, past.peer)
 		}
 	}
@@ -189,7 +190,7 @@ func (n *Node) Peers() []actor.Peer {
 // past is what is known of a node that was lost.
 type past struct {
 	peer actor.Peer
-	last *session.Session // the last one that is in the counts
+	last weak.Pointer[session.Session] // the last one that is in the counts: all that it has sent and heard of is not kept for that
 }
 
 // maxPast is how many nodes are remembered that are lost. The one is forgotten first that was lost first
@@ -225,7 +226,7 @@ func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 	}
 	n.past.Put(s.Peer(), p)
 	if lost {
-		p.peer, p.last = peerOf(s, p.peer), s
+		p.peer, p.last = peerOf(s, p.peer), weak.Make(s)
 		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
 		p.peer.Lost++
 	}
