@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -18,6 +19,16 @@ var own = sync.OnceValue(func() string {
 	}
 	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
+		return ""
+	}
+	// That of another namespace, as a container may have it mounted, has others by these numbers.
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return ""
+	}
+	// Its offset is in the times that /proc shows: in another one a process would have begun at another time.
+	if clock, err := os.Readlink("/proc/self/ns/time"); err == nil {
+		namespace += " " + clock
+	} else if !errors.Is(err, fs.ErrNotExist) { // where the kernel has none
 		return ""
 	}
 	began, err := beginning(os.Getpid())
