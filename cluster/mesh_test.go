@@ -143,11 +143,13 @@ func (e *end) Lose(node string, inc uint32) {
 func (e *end) Connect(node string, inc uint32) { e.session(node, inc) }
 
 // Ended implements what a cluster needs.
-func (e *end) Ended(node string, inc uint32) bool {
-	other := e.at(node, inc)
-	return (other == nil || e.lies && other.node.cut) && slices.ContainsFunc(e.sessions, func(s *session) bool {
-		return s.peer == node && s.inc == inc
-	})
+func (e *end) Ended() func(node string, inc uint32) bool {
+	return func(node string, inc uint32) bool {
+		other := e.at(node, inc)
+		return (other == nil || e.lies && other.node.cut) && slices.ContainsFunc(e.sessions, func(s *session) bool {
+			return s.peer == node && s.inc == inc
+		})
+	}
 }
 
 // Refuses implements what a cluster needs: no process of that name is there.

@@ -164,8 +164,8 @@ type links interface {
 	Lose(node string, incarnation uint32)
 	// Connect makes a connection with that incarnation if there is none, and was none. It does not wait.
 	Connect(node string, incarnation uint32)
-	// Ended reports whether there was a connection with that incarnation, and there is none now.
-	Ended(node string, incarnation uint32) bool
+	// Ended returns what reports whether there was a connection with an incarnation, and there is none now.
+	Ended() func(node string, incarnation uint32) bool
 	// Refuses reports whether the address of a member refuses connections. It may block.
 	Refuses(ctx context.Context, r record, name string) bool
 }

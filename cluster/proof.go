@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,10 +45,15 @@ type tcpLinks struct{ *remote.Node }
 
 // Ended implements links. A process that has begun anew under the same name may be connected by now: that must not hide
 // that the former one has crashed.
-func (l tcpLinks) Ended(node string, incarnation uint32) bool {
-	return l.IsLost(node, incarnation) || slices.ContainsFunc(l.Peers(), func(p actor.Peer) bool {
-		return p.Node == node && p.Incarnation == incarnation && (p.State == "broken" || p.State == "lost")
-	})
+func (l tcpLinks) Ended() func(node string, incarnation uint32) bool {
+	peers := l.Peers() // once for all
+	return func(node string, incarnation uint32) bool {
+		if l.IsLost(node, incarnation) {
+			return true
+		}
+		i, ok := slices.BinarySearchFunc(peers, node, func(p actor.Peer, node string) int { return strings.Compare(p.Node, node) })
+		return ok && peers[i].Incarnation == incarnation && (peers[i].State == "broken" || peers[i].State == "lost")
+	}
 }
 
 // Refuses implements links.
@@ -88,10 +94,11 @@ func (k *keeper) connect(name string, r record) {
 
 // prove declares members dead whose processes have ended.
 func (k *keeper) prove(ctx *actor.Context[step]) {
+	ended := k.m.links.Ended()
 	for _, name := range slices.Sorted(maps.Keys(k.sightings)) {
 		s := k.sightings[name]
 		id, now := identity{name, s.Join}, k.now()
-		if s.State == stateDead || name == k.m.sys.Name() || !k.m.links.Ended(name, s.System) {
+		if s.State == stateDead || name == k.m.sys.Name() || !ended(name, s.System) {
 			continue
 		}
 		if began, ok := k.proving[id]; ok && now-began < proofAgain {

@@ -16,10 +16,12 @@ import (
 // brokenLinks are connections of which that with the node "ended" has ended.
 type brokenLinks struct{}
 
-func (brokenLinks) Meet(string, string)                                  {}
-func (brokenLinks) Lose(string, uint32)                                  {}
-func (brokenLinks) Connect(string, uint32)                               {}
-func (brokenLinks) Ended(node string, _ uint32) bool                     { return node == "ended" }
+func (brokenLinks) Meet(string, string)    {}
+func (brokenLinks) Lose(string, uint32)    {}
+func (brokenLinks) Connect(string, uint32) {}
+func (brokenLinks) Ended() func(string, uint32) bool {
+	return func(node string, _ uint32) bool { return node == "ended" }
+}
 func (brokenLinks) Refuses(context.Context, cluster.Record, string) bool { return true }
 
 // witnessed is a node beside "ended", and others that are witnesses as the test wants them.
