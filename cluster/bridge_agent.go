@@ -76,17 +76,12 @@ func (d *bridgeAgent) Init(ctx *actor.Context[any]) error {
 		return err
 	}
 	d.events, d.resting = events.PID(), false
-	if !d.b.node.alone {
-		ctx.Watch(d.b.node.keeper.PID(), func(actor.Down) any {
-			return bridgeStep(func(d *bridgeAgent, _ *actor.Context[any]) { d.b.Close() })
-		})
-	}
 	for _, p := range d.sorted() { // after a failure
 		p.knows, p.asking = false, false
 		d.tell(ctx, p)
 	}
 	if d.isOpen {
-		d.look(ctx)
+		d.open(ctx)
 	}
 	return nil
 }
@@ -109,9 +104,15 @@ func (d *bridgeAgent) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// open begins to look at the patterns of the bus.
+// open begins to look at the patterns of the bus, and at the node: one that has ended already closes the bridge, which
+// must be complete then.
 func (d *bridgeAgent) open(ctx *actor.Context[any]) {
 	d.isOpen = true
+	if !d.b.node.alone {
+		ctx.Watch(d.b.node.keeper.PID(), func(actor.Down) any {
+			return bridgeStep(func(d *bridgeAgent, _ *actor.Context[any]) { d.b.Close() })
+		})
+	}
 	d.look(ctx)
 }
 

@@ -388,3 +388,27 @@ func FuzzBridgeEvent(f *testing.F) {
 		}
 	})
 }
+
+// One that is made when the node has ended is closed like any other. Many patterns take a while to be looked at, in
+// which the end would be heard of.
+func TestBridgeOfANodeThatHasEndedIsClosed(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, new(memory.Engine), "a")
+	if err := h.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	patterns := make([]string, 20_000)
+	for i := range patterns {
+		patterns[i] = fmt.Sprint("b.", i)
+	}
+	if _, err := cluster.Bridge(h.Node, "two", h.bus, patterns...); err != nil {
+		t.Fatal(err)
+	}
+	holdsSoon(t, "the bus has room for another", func() bool {
+		_, err := cluster.Bridge(h.Node, "three", h.bus, "b.>")
+		return err == nil
+	})
+	if n := h.System().Stats().Failures; n != 0 {
+		t.Errorf("%d failures", n)
+	}
+}
