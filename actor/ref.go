@@ -113,11 +113,12 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 // waitWith waits for room at the actor with that mailbox. It is no part of tellWaiting, whose messages
 // most often need not wait: what it defers is not free.
 func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingAsk) (verdict, error) {
+	here := originOf(ctx).located().here
 	if from != nil {
-		defer from.cover(isTurn(ctx)).uncover()
+		defer from.cover(here).uncover()
 	}
 	if ask == nil {
-		if originOf(ctx).located().here {
+		if here {
 			if !from.inquire(inquiry{call: wait, first: at}) {
 				return gaveUp(wait, noRoom(ctx))
 			}
