@@ -48,15 +48,17 @@ type Bridged struct {
 // of publishing; there is no order between them and what the publisher tells that actor. What cannot be
 // sent, since too much is on its way to that node or it is lost, becomes a dead letter, and so does what
 // arrives while 16384 events wait to be delivered. Nobody waits for subscribers of other nodes: one
-// whose full buffer has the policy Block does not get the event. The sender of the message that a subscriber
-// gets is an actor of the bridge.
+// whose full buffer has the policy Block does not get the event. One actor delivers what comes from all other
+// nodes: a function that has subscribed without a buffer and is slow holds up the others. The sender of the
+// message that a subscriber gets is an actor of the bridge.
 //
 // A node does not retain events of others. So a subscription does not get what others have retained, but the
 // next event.
 //
 // The types of events must be registered in [Config.Remote]. Publish fails for an event of another type with
 // [codec.ErrUnknownType], whether or not another node wants it, after the subscriptions of this node have
-// got it. The event is sent as it is when it is published.
+// got it; what a gated actor publishes is sent later, and the error is lost. The event is sent as it is when it
+// is published.
 //
 // A bridge ends with its node. On one that is alone, or not connected, nothing crosses, and all types are
 // allowed. Bridge fails with the errors of [eventbus.Bus.Forward], thus if another bridge of the bus has some
@@ -96,8 +98,8 @@ func (b *Bridged) copyName() string { return "bridge/" + b.name }
 func (b *Bridged) ask(do bridgeStep) { b.agent.Tell(context.Background(), do) }
 
 // Close ends the bridge on this node: nothing that is published from now on leaves it, and other nodes send
-// nothing more as soon as they know. Then the bus may have another one. It does not wait. Further calls do
-// nothing.
+// nothing more as soon as they know. Then the bus may have another one; one of the same name can be made as soon
+// as the actor of this one has ended. Close does not wait. Further calls do nothing.
 func (b *Bridged) Close() {
 	b.closing.Do(func() {
 		b.forwarding.End()

@@ -272,7 +272,7 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 			k.end(ctx, ErrDeclaredDead)
 		default: // a former one, or somebody of the same name: declared dead when it is silent, or its process has ended
 			k.saw(ctx, e)
-			if s := k.sightings[k.m.sys.Name()]; !k.declaring && s.State != stateDead && k.m.cfg.rules.ended(s.Proc) {
+			if s := k.sightings[k.m.sys.Name()]; !k.m.cfg.OnlySilence && !k.declaring && s.State != stateDead && k.m.cfg.rules.ended(s.Proc) {
 				k.pronounce(ctx, k.m.sys.Name(), "its process, on this machine, has ended")
 			}
 		}

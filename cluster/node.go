@@ -48,7 +48,8 @@ type Config struct {
 	// OnlySilence has this member ignore that the address of another one refuses connections. Otherwise that
 	// is evidence that its process has ended, and it is not waited for, see the package's documentation.
 	// Set it on all members if something else answers for their addresses, such as a proxy or a firewall that
-	// rejects, which may refuse connections for a member that lives.
+	// rejects, which may refuse connections for a member that lives, or if their machines were resumed from one
+	// snapshot of memory, by which their processes cannot be told apart.
 	OnlySilence bool
 	// Clock returns how much time has passed since some moment, and measures leases, the own and those of
 	// others. By default it is that of package time, which stands still while the machine is suspended. It

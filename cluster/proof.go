@@ -23,7 +23,7 @@ import (
 // nothing, unless something else answers for its address, see [Config.OnlySilence].
 //
 // A process that has begun anew under the name of a member, at its address, has the others be accepted there. If it is on
-// the same machine it sees for itself that the former process is not there any more.
+// the same machine it sees for itself that the former process is not there any more, unless OnlySilence is set.
 
 const (
 	proofTick  = 250 * time.Millisecond

@@ -9,7 +9,7 @@ func Own() string { return own() }
 
 // Ended reports whether the process with that identity has certainly ended. It is false for one that lives, for "", and
 // for one of another machine, another boot of it or another namespace of processes, of which nothing can be said here.
-// It is safe for concurrent use.
+// Virtual machines that were resumed from one snapshot of memory are one machine by that. It is safe for concurrent use.
 func Ended(id string) bool {
 	place, process, ok := cut(id)
 	if !ok {
