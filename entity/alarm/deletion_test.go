@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
-	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
 func TestANewEntityHasNoneOfTheAlarmsOfOneThatHadItsID(t *testing.T) {
@@ -187,18 +186,13 @@ func TestDeletionsAreSeenWhileThereAreNoRules(t *testing.T) {
 		if p.Service, err = Open(t.Context(), p.rt, config); err != nil {
 			t.Fatal(err)
 		}
-		for {
+		p.await(func() bool {
 			left, err := p.rt.Items(t.Context(), entity.ItemsQuery{Kind: entityKind, From: "\x00", Limit: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(left) == 0 {
-				break
-			}
-			if err := pause.For(t.Context(), time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
-		}
+			return len(left) == 0
+		})
 		p.sync()
 		if err := p.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -229,18 +223,13 @@ func TestLateReadingsCountForAsLongAsAlarmsAreKept(t *testing.T) {
 	if p.Service, err = Open(t.Context(), p.rt, config); err != nil {
 		t.Fatal(err)
 	}
-	for { // the list alone: an alarm may go between its list and a look at it
+	p.await(func() bool { // the list alone: an alarm may go between its list and a look at it
 		list, _, err := p.Alarms(t.Context(), Query{Entity: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(list) == 0 {
-			break
-		}
-		if err := pause.For(t.Context(), time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
+		return len(list) == 0
+	})
 	p.at("m", 0.5, "t", 95)
 	p.expect("m", "")
 	p.at("m", 3601, "t", 95)

@@ -183,7 +183,13 @@ func (p *plant) loseCursor() {
 // awaitClock returns when it is later, by the clock of the machine, than by that of the plant.
 func (p *plant) awaitClock() {
 	p.t.Helper()
-	for time.Now().UnixMilli() <= p.clock.Load() {
+	p.await(func() bool { return time.Now().UnixMilli() > p.clock.Load() })
+}
+
+// await returns when something holds.
+func (p *plant) await(holds func() bool) {
+	p.t.Helper()
+	for !holds() {
 		if err := pause.For(p.t.Context(), time.Millisecond); err != nil {
 			p.t.Fatal(err)
 		}

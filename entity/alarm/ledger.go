@@ -25,7 +25,7 @@ type ledger struct {
 type itemKey struct{ kind, key string }
 
 func newLedger(rt *entity.Runtime, g *deletions) *ledger {
-	return &ledger{rt: rt, deletions: g, at: make(map[itemKey]int), times: make(map[string][]string), recent: recent{most: recentAlarmBytes}}
+	return &ledger{rt: rt, deletions: g, at: make(map[itemKey]int), times: make(map[string][]string), recent: newRecent(recentAlarmBytes)}
 }
 
 // set writes an item, or removes it with a nil body.

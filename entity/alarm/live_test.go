@@ -493,7 +493,7 @@ func TestTheEngineDoesInPartsWhatWaitsForATime(t *testing.T) {
 		if err := e.fire(ctx); err != nil {
 			return err
 		}
-		if n := len(e.cache.young); n != 4 {
+		if n := len(e.cache.others.young); n != 4 {
 			t.Errorf("%d entities were read in a part, want 4", n)
 		}
 		return nil

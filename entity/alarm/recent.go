@@ -10,55 +10,32 @@ import (
 const recentAlarmBytes = 16 << 20
 
 // recent keeps open alarms that were written lately: most alarms clear soon after they were raised, and
-// to read one from the store costs more than to write its end. It has two halves, as cache has. It is
-// owned by the engine's goroutine, and worth nothing after an error.
-type recent struct {
-	young, old map[string]*recentAlarm
-	bytes      int // of young
-	most       int // of both
-}
+// to read one from the store costs more than to write its end. It is owned by the engine's goroutine, and
+// worth nothing after an error.
+type recent struct{ halves[*Alarm] }
 
-type recentAlarm struct {
-	alarm Alarm
-	bytes int
-}
+func newRecent(bytes int) recent { return recent{halves[*Alarm]{most: bytes / 2}} }
 
 // find returns a copy of an alarm, nil for one that is not kept.
 func (r *recent) find(id string) *Alarm {
-	x := r.young[id]
-	if x == nil {
-		if x = r.old[id]; x == nil {
-			return nil
-		}
+	kept, _ := r.halves.find(id)
+	if kept == nil {
+		return nil
 	}
-	a := x.alarm
-	a.History = slices.Clone(a.History) // it is changed in place; all else is replaced
-	return &a
+	return kept.clone()
 }
 
 // add keeps a copy of an alarm.
 func (r *recent) add(a *Alarm) {
-	r.forget(a.ID)
-	x := &recentAlarm{alarm: *a}
-	x.alarm.History = slices.Clone(a.History)
-	x.bytes = x.alarm.bytes() + recentEntryBytes
-	if r.bytes+x.bytes > r.most/2 {
-		r.old, r.young, r.bytes = r.young, nil, 0
-	}
-	if r.young == nil {
-		r.young = make(map[string]*recentAlarm)
-	}
-	r.young[a.ID] = x
-	r.bytes += x.bytes
+	x := a.clone()
+	r.halves.add(a.ID, x, x.bytes()+recentEntryBytes)
 }
 
-// forget removes an alarm.
-func (r *recent) forget(id string) {
-	if x := r.young[id]; x != nil {
-		r.bytes -= x.bytes
-		delete(r.young, id)
-	}
-	delete(r.old, id)
+// clone returns a copy that changes by itself. The history is changed in place; all else is replaced.
+func (a *Alarm) clone() *Alarm {
+	x := *a
+	x.History = slices.Clone(a.History)
+	return &x
 }
 
 // recentEntryBytes is about what a place in the map takes, and what the allocator rounds up.

@@ -11,7 +11,7 @@ import (
 
 func TestARecentAlarmChangesWhereItIsKeptAgainOnly(t *testing.T) {
 	t.Parallel()
-	r := recent{most: 1 << 20}
+	r := newRecent(1 << 20)
 	a := Alarm{ID: "a", History: make([]Transition, 1, 4)}
 	r.add(&a)
 	first := r.find("a")
@@ -45,7 +45,7 @@ func TestTheMemoryOfRecentAlarmsIsBounded(t *testing.T) {
 			return a
 		},
 	} {
-		r := recent{most: most}
+		r := newRecent(most)
 		before := heaptest.Live()
 		newest := 0
 		for ; newest < 1000 || r.old == nil || r.bytes < most/3; newest++ {

@@ -159,17 +159,14 @@ func (s *subject) concerns(r *rule) bool {
 }
 
 // cache keeps what is known of entities: those with states for as long as they have them,
-// the others while there is room. It has two halves: what was used since the last turn,
-// and what was used since the one before.
+// the others while there is room, those that were used lately before others.
 type cache struct {
-	held       map[string]*subject // with states
-	young, old map[string]*subject // without
-	bytes      int                 // of young
-	most       int                 // of each half
+	held   map[string]*subject // with states
+	others halves[*subject]
 }
 
 func newCache(bytes int) *cache {
-	return &cache{held: make(map[string]*subject), young: make(map[string]*subject), old: make(map[string]*subject), most: bytes / 2}
+	return &cache{held: make(map[string]*subject), others: halves[*subject]{most: bytes / 2}}
 }
 
 // find returns an entity that is known.
@@ -177,15 +174,11 @@ func (c *cache) find(id string) *subject {
 	if s := c.held[id]; s != nil {
 		return s
 	}
-	if s := c.young[id]; s != nil {
-		return s
-	}
-	if s := c.old[id]; s != nil {
-		delete(c.old, id)
+	s, young := c.others.find(id)
+	if s != nil && !young {
 		c.add(s)
-		return s
 	}
-	return nil
+	return s
 }
 
 // subjectBytes is about what an entity takes beside its frame.
@@ -197,12 +190,7 @@ func (c *cache) add(s *subject) {
 		c.held[s.id] = s
 		return
 	}
-	if n := s.bytes() + subjectBytes + 8*len(s.rules) + 8*len(s.live) + 8*len(s.ruleBits); c.bytes+n > c.most {
-		c.young, c.old, c.bytes = make(map[string]*subject), c.young, n
-	} else {
-		c.bytes += n
-	}
-	c.young[s.id] = s
+	c.others.add(s.id, s, s.bytes()+subjectBytes+8*len(s.rules)+8*len(s.live)+8*len(s.ruleBits))
 }
 
 // move puts an entity where it belongs, after it got its first state or has lost its last.
@@ -210,24 +198,19 @@ func (c *cache) move(s *subject) {
 	if _, held := c.held[s.id]; held == (len(s.states) > 0) {
 		return
 	}
-	delete(c.held, s.id)
-	delete(c.young, s.id)
-	delete(c.old, s.id)
+	c.forget(s.id)
 	c.add(s)
 }
 
 // forget drops an entity.
 func (c *cache) forget(id string) {
 	delete(c.held, id)
-	delete(c.young, id)
-	delete(c.old, id)
+	c.others.forget(id)
 }
 
 // refresh drops all that can be read again.
 func (c *cache) refresh() {
-	clear(c.young)
-	clear(c.old)
-	c.bytes = 0
+	c.others.clear()
 	for _, s := range c.held {
 		s.loaded = false
 	}
