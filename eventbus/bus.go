@@ -102,7 +102,7 @@ func (b *Bus) publish(ctx context.Context, topic string, event any) error {
 	number := b.retained.keep(topic, event)
 	forwarded := b.forward(ctx, Forwarded{Topic: topic, Event: event})
 	var few [16]*Subscription
-	return joined(forwarded, b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number}))
+	return errors.Join(forwarded, b.deliver(ctx, b.trie.root.match(topic, few[:0]), delivery{topic: topic, event: event, number: number}))
 }
 
 // PublishAll is [Publish] to every topic that a pattern matches: the event reaches each
@@ -125,7 +125,7 @@ func PublishAll(ctx context.Context, b *Bus, pattern string, event any) error {
 // publishAll delivers an event to all topics that a pattern matches.
 func (b *Bus) publishAll(ctx context.Context, pattern string, event any) error {
 	forwarded := b.forward(ctx, Forwarded{Topic: pattern, Event: event, All: true})
-	return joined(forwarded, b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event}))
+	return errors.Join(forwarded, b.deliver(ctx, b.trie.root.overlap(pattern, nil), delivery{topic: pattern, event: event}))
 }
 
 // hold publishes when the gate of the publisher lets it: a function of its own, as its closure

@@ -2,7 +2,6 @@ package eventbus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -140,38 +139,10 @@ func (b *Bus) forward(ctx context.Context, e Forwarded) error {
 	return nil
 }
 
-// joined returns the errors of a forwarder and of the subscriptions.
-func joined(forwarded, delivered error) error {
-	switch {
-	case forwarded == nil:
-		return delivered
-	case delivered == nil:
-		return forwarded
-	}
-	return errors.Join(forwarded, delivered)
-}
-
 // changed says so to the forwarders.
 func (b *Bus) changed() {
 	for _, c := range b.forwarded() {
 		c.forwarder.Changed()
-	}
-}
-
-// covers reports whether a pattern stands for all topics that the other one stands for.
-func covers(pattern, other string) bool {
-	for {
-		p, patternRest, morePattern := cut(pattern)
-		o, otherRest, moreOther := cut(other)
-		switch {
-		case p == ">" && !morePattern:
-			return true
-		case o == ">" && !moreOther, p != "*" && p != o, morePattern != moreOther:
-			return false
-		case !morePattern:
-			return true
-		}
-		pattern, other = patternRest, otherRest
 	}
 }
 

@@ -76,18 +76,21 @@ func cut(s string) (token, rest string, more bool) {
 
 // Match reports whether the pattern matches the topic. It checks neither: for a
 // malformed topic or pattern the result is unspecified.
-func Match(pattern, topic string) bool {
+func Match(pattern, topic string) bool { return covers(pattern, topic) }
+
+// covers reports whether a pattern stands for all topics that the other one stands for.
+func covers(pattern, other string) bool {
 	for {
 		p, patternRest, morePattern := cut(pattern)
-		t, topicRest, moreTopic := cut(topic)
+		o, otherRest, moreOther := cut(other)
 		switch {
 		case p == ">" && !morePattern:
 			return true
-		case p != "*" && p != t, morePattern != moreTopic:
+		case o == ">" && !moreOther, p != "*" && p != o, morePattern != moreOther:
 			return false
 		case !morePattern:
 			return true
 		}
-		pattern, topic = patternRest, topicRest
+		pattern, other = patternRest, otherRest
 	}
 }
