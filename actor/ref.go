@@ -113,12 +113,12 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 // waitWith waits for room at the actor with that mailbox. It is no part of tellWaiting, whose messages
 // most often need not wait: what it defers is not free.
 func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingAsk) (verdict, error) {
-	here := originOf(ctx).located().here
+	o := originOf(ctx).located()
 	if from != nil {
-		defer from.cover(here).uncover()
+		defer from.cover(o.here).uncover()
 	}
 	if ask == nil {
-		if here {
+		if o.here {
 			if !from.inquire(inquiry{call: wait, first: at}) {
 				return gaveUp(wait, noRoom(ctx))
 			}
@@ -129,7 +129,7 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 		}
 		return waitForRoom(ctx, wait)
 	}
-	if isTurn(ctx) && from.waitsAside(false) { // not before the request is in
+	if o.own && from.waitsAside(false) { // not before the request is in
 		defer from.waitsAside(true)
 		if err := from.deadlock(at, ask); err != nil {
 			return gaveUp(wait, err)
@@ -139,12 +139,6 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
 	return waitForRoom(limited, wait)
-}
-
-// isTurn reports whether ctx is a handler's own context.
-func isTurn(ctx context.Context) bool {
-	_, own := ctx.(turn)
-	return own
 }
 
 // full returns the verdict for whoever cannot wait.

@@ -112,16 +112,6 @@ func (b *Bridged) Close() {
 	})
 }
 
-// hasEnded reports whether the node is no member any more.
-func (n *Node) hasEnded() bool {
-	select {
-	case <-n.over:
-		return true
-	default:
-		return false
-	}
-}
-
 // Wanting returns the names of the other nodes that an event of the topic would go to, as far as this node
 // knows at the moment, in order.
 func (b *Bridged) Wanting(topic string) []string {

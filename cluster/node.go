@@ -250,11 +250,19 @@ func (n *Node) Done() <-chan struct{} { return n.over }
 // [ErrDeclaredDead], [actor.ErrStopped], that the engine has lost its record, or the failure of one of its own
 // actors or of a [Holder]. After a failure the others wait for the end of the lease, or of the process.
 func (n *Node) Err() error {
+	if !n.hasEnded() {
+		return nil
+	}
+	return n.err
+}
+
+// hasEnded reports whether the node is no member any more.
+func (n *Node) hasEnded() bool {
 	select {
 	case <-n.over:
-		return n.err
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 

@@ -97,10 +97,8 @@ func (m *Node) reserve(group string, n int) error {
 	if m.hosts[group] {
 		return fmt.Errorf("%w: the member has it already", actor.ErrNameTaken)
 	}
-	select {
-	case <-m.over:
+	if m.hasEnded() {
 		return fmt.Errorf("the member has ended: %w", cmp.Or(m.err, actor.ErrStopped))
-	default:
 	}
 	m.hosts[group] = true
 	return nil
