@@ -61,12 +61,7 @@ func TestAMappingWithoutRoomTakesThePlaceOfNoOther(t *testing.T) {
 			t.Fatalf("after a restart in force are %q", got)
 		}
 	}
-	var values []entity.Sample
-	for i := range 40 {
-		values = append(values, sample(fmt.Sprint("x", i), 1))
-	}
-	h.write("a", 1, values...)
-	h.sync(1)
+	h.writeOnes(1)
 	h.is("d", "y", 1, 18)
 	if err := h.Delete(t.Context(), "d", ""); err != nil {
 		t.Fatal(err)
@@ -82,8 +77,7 @@ func TestAMappingWithoutRoomTakesThePlaceOfNoOther(t *testing.T) {
 	}
 	h.sync(1)
 	h.is("b", "y", 1, 36)
-	h.write("a", 2, values...)
-	h.sync(1)
+	h.writeOnes(2)
 	h.is("b", "y", 2, 36)
 	h.close()
 	h = build(t, dir, options)
@@ -118,6 +112,17 @@ func (r *failedReader) Entities(ctx context.Context, ids []string, f func(id str
 		return r.err
 	}
 	return r.Reader.Entities(ctx, ids, f)
+}
+
+// writeOnes has each key that statements of statementOf read be 1, and waits for what is computed.
+func (h *house) writeOnes(ts int64) {
+	h.t.Helper()
+	var values []entity.Sample
+	for i := range 40 {
+		values = append(values, sample(fmt.Sprint("x", i), 1))
+	}
+	h.write("a", ts, values...)
+	h.sync(1)
 }
 
 func TestAMappingThatCannotBePutInForceAgainIsTriedAgain(t *testing.T) {
@@ -155,11 +160,6 @@ func TestAMappingThatCannotBePutInForceAgainIsTriedAgain(t *testing.T) {
 	if got := h.inForce(); got != "c d" {
 		t.Errorf("in force are %q", got)
 	}
-	var values []entity.Sample
-	for i := range 40 {
-		values = append(values, sample(fmt.Sprint("x", i), 1))
-	}
-	h.write("a", 1, values...)
-	h.sync(1)
+	h.writeOnes(1)
 	h.is("c", "y", 1, 36)
 }
