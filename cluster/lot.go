@@ -311,7 +311,7 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 		d = lotThere
 		queue, waits := l.unblocked(l.queue)
 		if mail = queue; len(l.left) > 0 { // else without a copy, since all of it may be put back
-			mail = append(l.left, queue...)
+			mail = slices.Concat(l.left, queue)
 		}
 		l.left, l.queue = nil, waits
 		l.sent = l.sent || len(mail) > 0

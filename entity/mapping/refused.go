@@ -126,7 +126,7 @@ func (f *follower) restore(ctx context.Context, m Mapping) error {
 	}
 	if err := failed[m.Name]; err != nil {
 		f.installed[m.Name].Problem = err.Error()
-		return nil
+		return nil //nolint:nilerr // it is shown as the mapping's problem
 	}
 	f.liveFrom(head, m.Name)
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
