@@ -560,6 +560,7 @@ func TestWhatIsNoLongerAllowedIsNotCarriedOut(t *testing.T) {
 		}
 	}
 }
+
 func TestPresenceAndCommandsAreEventsForWhoAsks(t *testing.T) {
 	p := build(t)
 	var mu sync.Mutex

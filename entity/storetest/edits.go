@@ -421,13 +421,14 @@ func documentsComeInPages(t *testing.T, k *kit) {
 		want  string
 	}{{"", 2, "ab"}, {"", 10, "abc"}, {"a", 10, "bc"}, {"bb", 1, "c"}, {"c", 10, "de"}, {"d", 10, "e"}, {"e", 10, "fg"}, {"g", 10, ""}} {
 		page, err := k.store.Docs(t.Context(), "paged", tt.after, tt.limit)
-		got := ""
+		var ids []string
 		for i := range page {
-			if got += page[i].ID; len(page[i].Body) != size[page[i].ID] || page[i].Version == 0 {
+			ids = append(ids, page[i].ID)
+			if len(page[i].Body) != size[page[i].ID] || page[i].Version == 0 {
 				t.Errorf("%s has %d bytes and the version %d", page[i].ID, len(page[i].Body), page[i].Version)
 			}
 		}
-		if err != nil || got != tt.want {
+		if got := strings.Join(ids, ""); err != nil || got != tt.want {
 			t.Errorf("%d after %q: %q, %v; want %q", tt.limit, tt.after, got, err, tt.want)
 		}
 	}

@@ -136,7 +136,8 @@ func TestAScriptReachesNoOtherTenant(t *testing.T) {
 		secret := fmt.Appendf(nil, `{"tenant":%q,"secret":"s3cret"}`, owner)
 		edits := entity.Edits{Patches: []entity.Patch{
 			{Section: entity.Attributes, Form: entity.MergePatch, Body: secret},
-			{Section: entity.Desired, Form: entity.MergePatch, Body: secret}, {Section: entity.Reported, Form: entity.MergePatch, Body: secret},
+			{Section: entity.Desired, Form: entity.MergePatch, Body: secret},
+			{Section: entity.Reported, Form: entity.MergePatch, Body: secret},
 		}}
 		if _, err := p.rt.Edit(t.Context(), id, edits); err != nil {
 			t.Fatal(err)
