@@ -76,7 +76,7 @@ func valueMetrics() []valueMetric {
 		counter("greenroom_mapping_evaluations_total", "Evaluations of mapped fields.", func(s *snapshot) float64 { return float64(s.mappings.Evaluations) }),
 		counter("greenroom_mapping_failures_total", "Evaluations that failed, and values that a target refused.", func(s *snapshot) float64 { return float64(s.mappings.Failures) }),
 		gauge("greenroom_mapping_kept_bytes", "What the mappings keep of their sources in memory, an estimate.", func(s *snapshot) float64 { return float64(s.mappings.Kept) }),
-		counter("greenroom_mapping_dropped_total", "Values and members of groups for which the mappings had no room.", func(s *snapshot) float64 { return float64(s.mappings.Dropped) }),
+		counter("greenroom_mapping_dropped_total", "Values, and groups of entities, for which the mappings had no room.", func(s *snapshot) float64 { return float64(s.mappings.Dropped) }),
 		counter("greenroom_mapping_outputs_total", "Readings that mappings have written.", func(s *snapshot) float64 { return float64(s.mappings.Outputs) }),
 		counter("greenroom_retention_rows_total", "Rows of rollups that were made.", func(s *snapshot) float64 { return float64(s.retention.Rows) }),
 		counter("greenroom_retention_removed_total", "Values that retention has deleted from the history.", func(s *snapshot) float64 { return float64(s.retention.Removed) }),

@@ -379,7 +379,7 @@ func (f *field) applied(within interval) interval {
 // drained tells those who wait for what is done of the backlog.
 func (f *follower) drained() error {
 	f.waitingRest = slices.DeleteFunc(f.waitingRest, func(w restWait) bool {
-		if !f.backlog.reached(w.number) {
+		if len(f.reload.names) > 0 || !f.backlog.reached(w.number) {
 			return false
 		}
 		f.whenLanded(w.done...)
@@ -394,10 +394,10 @@ type restWait struct {
 	done   []chan error
 }
 
-// whenDone sends a value when what late readings have left until now, and all that is on
-// its way, has landed.
+// whenDone sends a value when what late readings have left until now, what mappings that are
+// to be loaded anew give, and all that is on its way, has landed.
 func (f *follower) whenDone(done ...chan error) {
-	if f.backlog.reached(f.backlog.number) {
+	if len(f.reload.names) == 0 && f.backlog.reached(f.backlog.number) {
 		f.whenLanded(done...)
 		return
 	}

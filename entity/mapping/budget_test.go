@@ -36,6 +36,8 @@ func TestAWindowWithoutRoomHasNoValueRatherThanAWrongOne(t *testing.T) {
 						w, all = newWindowOf(&src, nil, own), map[memberTime]reading{}
 					case 50:
 						others.take(-others.used)
+					case 75:
+						w.trim(2 * slotSize)
 					}
 					rd := reading{"", int64(step + r.IntN(10)), anyValue(r)}
 					w.put(0, rd.ts, rd.v)

@@ -17,6 +17,8 @@ type collection interface {
 	put(member int32, ts int64, v value.Value)
 	// leave takes a member out.
 	leave(member int32)
+	// clear takes all members out, and gives back what their readings took.
+	clear()
 	// value returns the result, the zero Value for none.
 	value() (value.Value, error)
 	// newest is the time of the newest reading; false when there is none.
@@ -79,7 +81,7 @@ type latestOf struct {
 	// attributes, whose time is that of the machine's clock, which may go back.
 	arrival bool
 	room    *account
-	short   bool // there was no room for a text
+	lacking map[int32]bool // the members for whose text there was no room
 }
 
 func newLatestOf(src *Source, group *roster, room *account) *latestOf {
@@ -98,10 +100,14 @@ func (c *latestOf) put(member int32, ts int64, v value.Value) {
 	}
 	c.known[member], c.ts[member] = true, ts
 	before := c.textOf(member)
+	delete(c.lacking, member)
 	if c.fn == Last && !c.room.take(textBytes(v)-before) {
 		c.room.drop()
-		c.short, v = true, value.Bool(true)
 		c.room.take(-before)
+		if c.lacking == nil {
+			c.lacking = make(map[int32]bool)
+		}
+		c.lacking[member], v = true, value.Bool(true)
 	}
 	c.tally.put(member, v)
 	if c.last < 0 || later(ts, c.group.ids[member], c.ts[c.last], c.group.ids[c.last]) {
@@ -122,6 +128,7 @@ func (c *latestOf) leave(member int32) {
 		return
 	}
 	c.room.take(-c.textOf(member))
+	delete(c.lacking, member)
 	c.tally.drop(member)
 	c.known[member] = false
 	if c.last != member {
@@ -135,8 +142,16 @@ func (c *latestOf) leave(member int32) {
 	}
 }
 
+func (c *latestOf) clear() {
+	for _, v := range c.values {
+		c.room.take(-textBytes(v))
+	}
+	c.tally, c.lacking, c.last = tally{fn: c.fn}, nil, -1
+	clear(c.known)
+}
+
 func (c *latestOf) value() (value.Value, error) {
-	if c.isShort() {
+	if c.group.short || c.last >= 0 && c.lacking[c.last] {
 		return value.Value{}, c.room.noRoom("the values of a group")
 	}
 	if c.fn == Last {
@@ -157,7 +172,7 @@ func (c *latestOf) newest() (int64, bool) {
 
 func (c *latestOf) readings() int { return c.count }
 
-func (c *latestOf) isShort() bool { return c.short || c.group.short }
+func (c *latestOf) isShort() bool { return len(c.lacking) > 0 || c.group.short }
 
 // windowOf is the collection of the readings in a window: the newest n of one
 // entity, or those of the time over before and up to the newest one, which is
@@ -290,9 +305,13 @@ const leastSlots = 64
 
 // shrink gives slots back if few are used.
 func (w *windowOf) shrink() {
-	if len(w.slots) <= leastSlots || len(w.slots) < 4*w.byTime.len() {
-		return
+	if len(w.slots) > leastSlots && len(w.slots) >= 4*w.byTime.len() {
+		w.compact()
 	}
+}
+
+// compact gives all free slots back.
+func (w *windowOf) compact() {
 	old := *w
 	w.tally, w.slots, w.free = tally{fn: old.fn}, make([]windowSlot, 0, old.byTime.len()), nil
 	w.at, w.byTime = make(map[memberTime]int32), newIndexHeap(w.before)
@@ -357,6 +376,27 @@ func (w *windowOf) leave(member int32) {
 			w.latest, w.any = s.memberTime, true
 		}
 	}
+}
+
+func (w *windowOf) clear() {
+	for w.byTime.len() > 0 {
+		w.release(w.byTime.first())
+	}
+	w.pay()
+	w.compact()
+	w.any = false
+}
+
+// trim lets the oldest readings go until the account has given n bytes back, or there are no more.
+func (w *windowOf) trim(n int) {
+	for freed := 0; freed < n && w.byTime.len() > 0; freed += slotSize {
+		oldest := w.byTime.first()
+		freed += textBytes(w.values[oldest])
+		w.lose(w.slots[oldest].ts, noRoom)
+		w.release(oldest)
+	}
+	w.pay()
+	w.compact()
 }
 
 func (w *windowOf) value() (value.Value, error) {

@@ -32,9 +32,11 @@ type follower struct {
 	engine    *Engine
 	installed map[string]*Installed // changed by keep and forget
 	bytes     int                   // of all that are installed and not refused
-	refused   []byte                // which are, as it is stored
-	told      time.Time             // when it was last logged that there is no room
-	untold    uint64                // what there was no room for since
+	refused   marks                 // which are
+	short     marks                 // which have no room for what they keep
+	reload    reload
+	told      time.Time // when it was last logged that there is no room
+	untold    uint64    // what there was no room for since
 
 	feed     *feed
 	position string              // the cursor of the last change that was applied
@@ -72,6 +74,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 		s: s, engine: NewEngine(), installed: make(map[string]*Installed),
 		loading: make(map[string][]string), waiting: make(map[string][]chan error), landed: make(chan struct{}, 1),
 		inFlight: make(map[string]*inFlight),
+		refused:  marks{id: refusedID}, short: marks{id: shortID}, reload: reload{tried: make(map[string]int)},
 	}
 	f.engine.room.most = s.cfg.mostValues
 	if err := f.loadPlace(ctx); err != nil {
@@ -143,14 +146,26 @@ func (f *follower) load(ctx context.Context, head string) error {
 	if err != nil {
 		return err
 	}
-	outputs, failed, err := f.engine.Restore(ctx, f.s.reader, 0, list...)
+	had, short, err := f.splitShort(ctx, list)
 	if err != nil {
 		return err
 	}
-	for name, err := range failed {
-		f.installed[name].Problem = err.Error()
-		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "mapping cannot be put in force", slog.String("mapping", name), slog.Any("error", err))
+	var outputs []Output
+	for _, some := range [][]Mapping{had, short} { // the second take what room the first have left
+		more, failed, err := f.engine.Restore(ctx, f.s.reader, 0, some...)
+		if err != nil {
+			return err
+		}
+		outputs = append(outputs, more...)
+		for name, err := range failed {
+			f.installed[name].Problem = err.Error()
+			f.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "mapping cannot be put in force", slog.String("mapping", name), slog.Any("error", err))
+		}
 	}
+	if err := f.saveMarks(ctx); err != nil {
+		f.warnUnsaved(ctx, err)
+	}
+	f.reload.loadAll(f.engine)
 	f.backlog.unfold(f.saved.Backlog, f.engine.mappings)
 	names := make([]string, 0, len(list))
 	for i := range list {
@@ -169,7 +184,7 @@ func (f *follower) load(ctx context.Context, head string) error {
 // loadMappings reads the mappings of the store and returns those to be put in force. Those for which
 // there was no room come last, so that they take the room of no other.
 func (f *follower) loadMappings(ctx context.Context) (list []Mapping, err error) {
-	refused, err := f.loadRefused(ctx)
+	refused, err := f.refused.load(ctx, f.s.rt)
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +208,6 @@ func (f *follower) loadMappings(ctx context.Context) (list []Mapping, err error)
 		if len(refused) == 0 {
 			break
 		}
-	}
-	if err := f.saveRefused(ctx); err != nil { // the disk may be full: mappings compute all the same
-		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "after the next start other mappings may have no room", slog.Any("error", err))
 	}
 	return list, nil
 }
@@ -281,11 +293,13 @@ func (f *follower) install(ctx context.Context, in Installed) error {
 	if err != nil {
 		return err
 	}
+	loaded := f.reload.load(f.engine, in.Name)
 	outputs, err := f.engine.Install(ctx, f.s.reader, f.seq, in.Mapping)
 	if err != nil {
 		f.installed[in.Name].Problem = err.Error()
 		return fmt.Errorf("it is kept, and put in force at the next start: %w", err)
 	}
+	loaded()
 	f.liveFrom(head, in.Name)
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
@@ -337,6 +351,10 @@ func (f *follower) step(save <-chan time.Time) error {
 		return f.land()
 	case <-more:
 		f.sliced = true
+		if len(f.reload.names) > 0 {
+			f.reloadNext(f.s.ctx)
+			return f.drained()
+		}
 		return f.catchUp()
 	case <-save:
 		return f.save(f.s.ctx)
@@ -347,7 +365,8 @@ func (f *follower) step(save <-chan time.Time) error {
 // catchesUp reports whether a slice of the backlog is next: where changes wait as well,
 // they take turns.
 func (f *follower) catchesUp() bool {
-	return len(f.backlog.rests) > 0 && !f.blocked && len(f.flights) < sliceFlights && (!f.sliced || len(f.feed.changes) == 0)
+	waits := len(f.reload.names) > 0 || len(f.backlog.rests) > 0 && !f.blocked
+	return waits && len(f.flights) < sliceFlights && (!f.sliced || len(f.feed.changes) == 0)
 }
 
 // answer does what somebody waits for.
@@ -459,7 +478,7 @@ func (f *follower) recompute(ctx context.Context, name string, index int, within
 
 // save makes the place durable.
 func (f *follower) save(ctx context.Context) error {
-	if err := f.saveRefused(ctx); err != nil {
+	if err := f.saveMarks(ctx); err != nil {
 		return err
 	}
 	now := place{Cursor: f.durable, Missed: f.backlog.hasMissed(), Backlog: f.backlog.pieces()}

@@ -72,7 +72,11 @@ func (e *Engine) join(g *group, id string) {
 	if _, in := g.index[id]; in {
 		return
 	}
-	if !g.charge() {
+	if g.short {
+		return // who else is missing does not matter
+	}
+	if !g.charge(1) {
+		g.charge(-e.giveUp(g))
 		for _, u := range g.uses {
 			e.markDirty(u.f)
 		}
@@ -108,7 +112,7 @@ func (e *Engine) leave(g *group, id string) {
 		}
 	}
 	g.remove(id)
-	g.discharge()
+	g.charge(-1)
 	e.affects(g, id)
 }
 
@@ -120,33 +124,33 @@ func (g *group) memberBytes() int {
 	return joinedSize + len(g.uses)*useSize
 }
 
-// charge takes the room for one more member. If there is none, the group has no values until it is
-// loaded again: who is missing is not known.
-func (g *group) charge() bool {
-	if !g.short && g.m.room.take(g.memberBytes()) {
-		return true
-	}
+// giveUp takes all members out of a group, as there is no room for one more: who is missing would not be known,
+// and the group has no values until it is loaded again. What they kept is there for others. It returns how many
+// they were.
+func (e *Engine) giveUp(g *group) (members int) {
 	g.m.room.drop()
 	g.short = true
-	return false
+	members = len(g.index)
+	for _, u := range g.uses {
+		u.f.many[u.i].clear()
+	}
+	for id := range g.index {
+		for _, u := range g.uses {
+			e.unwatch(id, u)
+		}
+		g.remove(id)
+	}
+	return members
 }
 
-func (g *group) discharge() { g.m.room.take(-g.memberBytes()) }
+// charge takes the room for so many more members, or gives it back.
+func (g *group) charge(members int) bool { return g.m.room.take(members * g.memberBytes()) }
 
-// chargeMembers takes the room for the members that relations give to the groups of a new mapping. A
-// group has no members if there is none for all.
+// chargeMembers takes the room for the members that relations give to the groups of a new mapping.
 func (e *Engine) chargeMembers(m *mapping) {
 	for _, g := range m.groups {
-		if g.spec.Relation == nil || m.room.take(len(g.index)*g.memberBytes()) {
-			continue
-		}
-		m.room.drop()
-		g.short = true
-		for id := range g.index {
-			for _, u := range g.uses {
-				e.unwatch(id, u)
-			}
-			g.remove(id)
+		if g.spec.Relation != nil && !g.charge(len(g.index)) {
+			e.giveUp(g)
 		}
 	}
 }

@@ -1,74 +1,28 @@
 package mapping
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/greenroom-go/greenroom/entity"
 )
 
-// loadRefused returns the tokens of the mappings for which there was no room, in order.
-func (f *follower) loadRefused(ctx context.Context) (list []uint64, err error) {
-	doc, err := f.s.rt.Doc(ctx, stateKind, refusedID)
-	if errors.Is(err, entity.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(doc.Body, &list); err != nil {
-		return nil, fmt.Errorf("the mappings for which there was no room: %w", err)
-	}
-	f.refused = doc.Body
-	return list, nil
-}
-
-// saveRefused makes durable for which mappings there is no room, so that after the next start they
-// take the room of no other.
-func (f *follower) saveRefused(ctx context.Context) error {
-	var list []uint64
-	for name, in := range f.installed {
-		if in.refused {
-			list = append(list, entity.TokenOf(name))
-		}
-	}
-	if len(list) == 0 && f.refused == nil {
-		return nil
-	}
-	slices.Sort(list)
-	body, err := json.Marshal(list)
-	if err != nil || bytes.Equal(body, f.refused) {
-		return err
-	}
-	if _, err := f.s.rt.PutDoc(ctx, stateKind, refusedID, body, ""); err != nil {
-		return fmt.Errorf("save for which mappings there is no room: %w", err)
-	}
-	f.refused = body
-	return nil
-}
-
-// retry puts mappings in force for which there was no room, as far as there is now, and loads those
-// anew that could not keep what they are computed from. What fails is tried again the next time. ctx is that of the
-// service: who has deleted a mapping need not wait for others.
+// retry puts mappings in force for which there was no room, as far as there is now, and has those
+// loaded anew that could not keep what they are computed from. What fails is tried again the next time. ctx is
+// that of the service: who has deleted a mapping need not wait for others.
 func (f *follower) retry(ctx context.Context) {
-	err := f.retryRefused(ctx)
-	if err == nil {
-		err = f.retryShort(ctx)
+	if err := f.retryRefused(ctx); err != nil {
+		f.warnNotInForce(ctx, err)
+	} else if err := f.saveMarks(ctx); err != nil {
+		f.warnUnsaved(ctx, err)
 	}
-	if err == nil {
-		err = f.saveRefused(ctx)
-	}
-	if err != nil {
-		f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mappings for which there was no room are not put in force", slog.Any("error", err))
-	}
+	f.reload.queue(f.engine)
 	f.tell()
+}
+
+func (f *follower) warnNotInForce(ctx context.Context, err error) {
+	f.s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mappings for which there was no room are not put in force", slog.Any("error", err))
 }
 
 func (f *follower) retryRefused(ctx context.Context) error {
@@ -97,21 +51,101 @@ func (f *follower) retryRefused(ctx context.Context) error {
 	return nil
 }
 
-// retryShort ends where there is no room again: each of them reads histories.
-func (f *follower) retryShort(ctx context.Context) error {
-	for _, name := range slices.Sorted(maps.Keys(f.engine.mappings)) {
-		m := f.engine.mappings[name]
-		if !m.isShort() {
-			continue
-		}
-		if err := f.restore(ctx, m.Mapping); err != nil {
-			return err
-		}
-		if m := f.engine.mappings[name]; m != nil && m.isShort() {
-			return nil
+// reload is which mappings are loaded anew because there was no room for what they keep: one in each step of
+// the follower, as that reads histories and holds up changes.
+type reload struct {
+	names []string
+	// tried has those for which there was not enough, with the bytes that there were: without more they
+	// are not read again.
+	tried map[string]int
+}
+
+// queue has all that could not keep something, and for which there is more room than the last time, be loaded.
+func (r *reload) queue(e *Engine) {
+	r.names = r.names[:0]
+	for _, name := range slices.Sorted(maps.Keys(e.mappings)) {
+		if r.worthwhile(e, name) {
+			r.names = append(r.names, name)
 		}
 	}
-	return nil
+	maps.DeleteFunc(r.tried, func(name string, _ int) bool { return e.mappings[name] == nil })
+}
+
+// worthwhile reports whether a mapping may keep more than it does.
+func (r *reload) worthwhile(e *Engine, name string) bool {
+	m := e.mappings[name]
+	if m == nil || !m.isShort() {
+		delete(r.tried, name)
+		return false
+	}
+	return m.available() > r.tried[name]
+}
+
+// trim has windows that have no value, since there was no room for all of their readings, give n bytes back: others
+// may have use for them.
+func (m *mapping) trim(n int) {
+	for _, f := range m.fields {
+		for _, c := range f.many {
+			if w, ok := c.(*windowOf); ok && n > 0 && w.isShort() {
+				before := m.room.used
+				w.trim(n)
+				n -= before - m.room.used
+			}
+		}
+	}
+}
+
+// available returns how many bytes there would be for the mapping alone, with those that it has.
+func (m *mapping) available() int { return m.room.of.most - m.room.of.used + m.room.used }
+
+// load returns a function to call when a mapping has been put in force, maybe in the place of one of that name: if
+// there was no room for what it keeps, it keeps no more than that one did.
+func (r *reload) load(e *Engine, name string) (loaded func()) {
+	available, kept := e.room.most-e.room.used, 0
+	if before := e.mappings[name]; before != nil {
+		available, kept = before.available(), before.room.used
+	}
+	return func() {
+		if m := e.mappings[name]; m != nil && m.isShort() {
+			r.tried[name] = available
+			m.trim(m.room.used - kept)
+		}
+	}
+}
+
+// loadAll has all mappings loaded one after the other that could not keep something when all were loaded together.
+func (r *reload) loadAll(e *Engine) {
+	for _, m := range e.mappings {
+		if m.isShort() {
+			m.trim(m.room.used)
+		}
+	}
+	r.queue(e)
+}
+
+// reloadNext loads the next mapping anew for which that may help.
+func (f *follower) reloadNext(ctx context.Context) {
+	r := &f.reload
+	for len(r.names) > 0 {
+		name := r.names[0]
+		r.names = r.names[1:]
+		if !r.worthwhile(f.engine, name) {
+			continue
+		}
+		loaded := r.load(f.engine, name)
+		err := f.restore(ctx, f.engine.mappings[name].Mapping)
+		if err == nil {
+			loaded()
+		}
+		if err == nil {
+			err = f.saveMarks(ctx)
+		}
+		if err != nil {
+			f.warnNotInForce(ctx, err)
+		}
+		f.tell()
+		return
+	}
 }
 
 // restore puts a mapping in force that was before.

@@ -22,6 +22,7 @@ const (
 	placeID   = "place"         // the cursor up to which all is written
 	numbersID = "numbers"       // which sequences of outputs that are Again are used up
 	refusedID = "refused"       // which mappings there was no room for
+	shortID   = "short"         // which of those in force there was no room for what they keep of
 )
 
 // Config sets up a Service. The zero value is a sane one.

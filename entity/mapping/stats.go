@@ -25,7 +25,7 @@ type Stats struct {
 	Refused uint64 `json:"refused"`
 	// The memory of what they keep of their sources, in bytes, an estimate.
 	Kept int64 `json:"kept_bytes" example:"4096"`
-	// The values and members of groups that they could not keep, as there was no room.
+	// The values that they could not keep, as there was no room, and the groups that have given up their members.
 	Dropped uint64 `json:"dropped"`
 	// The changes that are read and not applied.
 	Waiting int `json:"waiting"`

@@ -940,7 +940,7 @@ export interface MappingList {
 export interface MappingStats {
   /** The changes that were examined. */
   changes: number;
-  /** The values and members of groups that they could not keep, as there was no room. */
+  /** The values that they could not keep, as there was no room, and the groups that have given up their members. */
   dropped: number;
   evaluations: number;
   /** The evaluations that failed, and the readings that a target refused. */
