@@ -12,9 +12,15 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// besideRounds is how often each load is measured. The loads take turns, so that other activity on
-// the machine affects them all.
-const besideRounds = 3
+// besideRounds returns how often each load is measured. The loads take turns, so that other activity
+// on the machine affects them all. A duration under a second is too short to compare anything, and
+// shows only that a shape runs: once is enough.
+func (o *benchOptions) besideRounds() int {
+	if o.duration < time.Second {
+		return 1
+	}
+	return 3
+}
 
 // othersRate is how many messages per second the others send together.
 const othersRate = 5000
@@ -66,7 +72,7 @@ func (s *suite) beside(ctx context.Context, start func(context.Context, scratch)
 			newBesideLoad("beside "+n.name, s.child),
 			newBesideLoad(n.name+" elsewhere", elsewhere),
 		}
-		for range besideRounds {
+		for range s.options.besideRounds() {
 			for _, l := range loads {
 				if err := s.besideRound(ctx, l, n, entities); err != nil {
 					return err

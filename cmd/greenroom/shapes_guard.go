@@ -96,7 +96,7 @@ func runConnects(ctx context.Context, s *suite) (err error) {
 // secureIngest compares how many messages both servers accept, in turns.
 func secureIngest(ctx context.Context, s, g *suite) error {
 	var plain, guarded float64
-	for range besideRounds {
+	for range s.options.besideRounds() {
 		for _, side := range []struct {
 			what string
 			at   *suite
@@ -194,7 +194,8 @@ func (s *suite) printCosts(ctx context.Context, logins int) error {
 	}
 	n := min(costConnects, s.entities(costConnects))
 	var cpu [len(ways)]float64
-	for range besideRounds {
+	rounds := s.options.besideRounds()
+	for range rounds {
 		for i, connect := range ways {
 			before, err := s.child.figures(ctx)
 			if err != nil {
@@ -217,7 +218,7 @@ func (s *suite) printCosts(ctx context.Context, logins int) error {
 			cpu[i] += after.cpu - before.cpu
 		}
 	}
-	each := 1e6 / float64(n*besideRounds)
+	each := 1e6 / float64(n*rounds)
 	fmt.Fprintf(s.stdout, "  a login that is recognized: %.0f µs of the server's CPU time, %.0f of them until the end of the handshake of TLS\n", cpu[0]*each, cpu[1]*each)
 	return nil
 }
