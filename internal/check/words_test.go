@@ -90,20 +90,36 @@ func wordsOf(line string) []string {
 	return words
 }
 
+// retiredPhrase is an entry of retired.
+type retiredPhrase struct {
+	text  string
+	words []string
+}
+
+// retiredByFirst has the entries of retired by the word that they begin with, which may be a plural.
+var retiredByFirst = func() map[string][]retiredPhrase {
+	byFirst := make(map[string][]retiredPhrase)
+	for text := range retired {
+		p := retiredPhrase{text, strings.Fields(text)}
+		byFirst[p.words[0]] = append(byFirst[p.words[0]], p)
+		if len(p.words) == 1 {
+			byFirst[p.words[0]+"s"] = append(byFirst[p.words[0]+"s"], p)
+		}
+	}
+	return byFirst
+}()
+
 // retiredWords returns a finding for each retired word in a text.
 func retiredWords(name, text string) []string {
 	var findings []string
+	allowed := plainSense[name]
 	for i, line := range strings.Split(text, "\n") {
 		words := wordsOf(line)
-		for at := range words {
-			for phrase, instead := range retired {
-				if !beginsPhrase(words[at:], strings.Fields(phrase)) {
-					continue
+		for at, word := range words {
+			for _, p := range retiredByFirst[word] {
+				if beginsPhrase(words[at:], p.words) && allowed["*"] == "" && allowed[p.text] == "" {
+					findings = append(findings, fmt.Sprintf("%s:%d: %q is retired: %s", name, i+1, p.text, retired[p.text]))
 				}
-				if allowed := plainSense[name]; allowed["*"] != "" || allowed[phrase] != "" {
-					continue
-				}
-				findings = append(findings, fmt.Sprintf("%s:%d: %q is retired: %s", name, i+1, phrase, instead))
 			}
 		}
 	}
