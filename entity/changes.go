@@ -346,6 +346,18 @@ func (s *Subscription) pending() (Change, bool) {
 // not concern the subscription. It also advances without changes to return, and is then worth
 // storing, too.
 func (s *Subscription) Cursor() string {
+	cursor, _ := s.place()
+	return cursor
+}
+
+// Seq returns the number of the change that Cursor continues after: those of the changes that follow are
+// greater.
+func (s *Subscription) Seq() uint64 {
+	_, seq := s.place()
+	return seq
+}
+
+func (s *Subscription) place() (cursor string, seq uint64) {
 	h := s.rt.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -354,7 +366,7 @@ func (s *Subscription) Cursor() string {
 	if s.live && s.seq >= s.upTo && len(s.page) == 0 && s.head == len(s.buffer) && s.err == nil {
 		s.seq = max(s.seq, h.published)
 	}
-	return h.cursor(s.seq)
+	return h.cursor(s.seq), s.seq
 }
 
 // fromPage returns the next change of the page that concerns the subscription.

@@ -259,7 +259,7 @@ func TestRowsAnswerToTheLastBit(t *testing.T) {
 		}
 		step := []string{"1h", "2h", "5h", "1d"}[rng.IntN(4)]
 		fill := []string{"none", "null", "previous", "linear", "7"}[rng.IntN(5)]
-		questions = append(questions, fmt.Sprintf(`{"from":%d,"to":%d,"step":%q,"fill":%q,"agg":["avg","min","max","sum","count","first","last","rate"]`, from, to, step, fill))
+		questions = append(questions, fmt.Sprintf(`{"from":%d,"to":%d,"step":%q,"fill":%q,"agg":["avg","min","max","sum","count","first","last","rate","p0","p50","p95","p100"]`, from, to, step, fill))
 	}
 	source := regexp.MustCompile(`"source":\[[^]]*\],`)
 	ask := func(q string) (answers []string) {
@@ -273,7 +273,7 @@ func TestRowsAnswerToTheLastBit(t *testing.T) {
 	for _, q := range questions {
 		before[q] = ask(q)
 	}
-	s.send(201, "PUT", "/v1/retention/n", typeJSONHeader, `{"key":"n","raw":"3d","tiers":[{"step":"5m","keep":"8d"},{"step":"1h"}]}`)
+	s.send(201, "PUT", "/v1/retention/n", typeJSONHeader, `{"key":"n","raw":"3d","tiers":[{"step":"5m","keep":"8d","percentiles":true},{"step":"1h","percentiles":true}]}`)
 	if status := s.retain(); status.Removed == 0 || status.Rows == 0 {
 		t.Fatalf("nothing became rows: %+v", status)
 	}

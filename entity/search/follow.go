@@ -26,7 +26,7 @@ func (x *index) follow(changes *entity.Follower) {
 		if err == nil {
 			if err = x.apply(&c); err == nil {
 				cursor = c.Cursor
-				x.reached(cursor, c.Committed)
+				x.reached(cursor, c.Seq)
 				continue
 			}
 			changes.Rewind(cursor)
@@ -49,13 +49,13 @@ func (x *index) follow(changes *entity.Follower) {
 }
 
 // reached records how far the table has come, and wakes those who wait for it.
-func (x *index) reached(cursor string, committed int64) {
+func (x *index) reached(cursor string, seq uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.cursor == cursor {
 		return
 	}
-	x.cursor, x.committed = cursor, max(x.committed, committed)
+	x.cursor, x.seq = cursor, max(x.seq, seq)
 	close(x.moved)
 	x.moved = make(chan struct{})
 }

@@ -43,12 +43,12 @@ type index struct {
 
 	// mu guards what follows. A search holds it for reading while it evaluates its
 	// filter on the rows.
-	mu        sync.RWMutex
-	table     table
-	cursor    string        // the table has every change up to it
-	committed int64         // when the newest of them was committed, in ms
-	moved     chan struct{} // closed and replaced when cursor moves on
-	made      chan struct{} // closed and replaced when columns were made, or could not be
+	mu     sync.RWMutex
+	table  table
+	cursor string        // the table has every change up to it
+	seq    uint64        // the number of the last one that it was told of
+	moved  chan struct{} // closed and replaced when cursor moves on
+	made   chan struct{} // closed and replaced when columns were made, or could not be
 }
 
 func newIndex(rt *entity.Runtime, log *slog.Logger) *index {
@@ -188,13 +188,13 @@ func (x *index) fresh(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	cursor, now := head.Cursor(), time.Now().UnixMilli()
+	cursor, seq := head.Cursor(), head.Seq()
 	head.Close()
 	timer := time.NewTimer(freshTimeout)
 	defer timer.Stop()
 	for {
 		x.mu.RLock()
-		there, moved := x.cursor == cursor || x.committed > now, x.moved
+		there, moved := x.cursor == cursor || x.seq >= seq, x.moved
 		x.mu.RUnlock()
 		if there {
 			return true

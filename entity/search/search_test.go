@@ -220,3 +220,29 @@ func TestSearchOnPostgres(t *testing.T) {
 	t.Parallel()
 	pgtest.Again(t, "TestIndexFindsWhatTheStoreHas", "TestIndexIsForgottenForANewPath", "TestACountWaitsForTheIndex")
 }
+
+// aheadStore stamps commits with a time that the machine's clock reaches in an hour: it was set back.
+type aheadStore struct{ entity.Store }
+
+func (s aheadStore) Commit(ctx context.Context, b *entity.Batch) error {
+	b.Committed += time.Hour.Milliseconds()
+	return s.Store.Commit(ctx, b)
+}
+
+// Whether the index has what was written is not a matter of the clock.
+func TestTheIndexIsNotTakenForNewWhenTheClockIsSetBack(t *testing.T) {
+	rt := entitytest.OpenOn(t, func(s entity.Store) entity.Store { return aheadStore{s} })
+	p := &place{New(rt, slog.New(slog.DiscardHandler)), t}
+	p.index.from = 0
+	p.post("a", `{"v":1}`)
+	p.indexed("v = 1")
+	p.post("a", `{"v":2}`)
+	p.indexed("v = 2")
+	p.Close() // the index follows no longer
+	p.post("a", `{"v":3}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if p.index.fresh(ctx) {
+		t.Error("the index is taken to have a change that it has not seen")
+	}
+}
