@@ -56,10 +56,13 @@ func TestTheServerLivesAtItsLimits(t *testing.T) {
 		{"messages for sessions", (*limited).queue},
 		{"retained messages", (*limited).retained},
 		{"subscriptions and sessions", func(s *limited) { s.subscriptions(); s.sessions() }},
-		{"wills", (*limited).wills},
+		{"wills and filters", func(s *limited) { s.wills(); s.filters() }},
 		{"messages on their way in", func(s *limited) { s.received(); s.writes() }},
 		{"streams", (*limited).streams},
-		{"templates", (*limited).templates},
+		{"templates and mappings", func(s *limited) { s.templates(); s.mappings() }},
+		{"slow readers and silent clients", (*limited).readers},
+		{"refusals and handshakes", func(s *limited) { s.refusals(); s.connects(); s.exchanges() }},
+		{"names, births and descriptions", func(s *limited) { s.names(); s.births(); s.descriptions() }},
 	} {
 		t.Run(drive.what, func(t *testing.T) {
 			p := startProcess(t, binary, t.TempDir(), "GOMEMLIMIT="+strconv.FormatInt(memory, 10))
