@@ -130,8 +130,9 @@ func (s *mailbox[M]) under() envelope[M] {
 // look at, s itself and the message that it handles, stays as it is. REQUIRES: the actor's lock
 // held; nobody uses s any more but the handler.
 func (s *mailbox[M]) successor() *mailbox[M] {
+	// The batch is copied: the one left behind may be about to look at what comes next in it.
 	return &mailbox[M]{
-		in: s.in, over: s.over, inSince: s.inSince, batch: s.batch[s.done():], since: s.since, behind: s.behind,
+		in: s.in, over: s.over, inSince: s.inSince, batch: slices.Clone(s.batch[s.done():]), since: s.since, behind: s.behind,
 		spare: s.spare, special: s.special, inc: s.inc, alarm: s.alarm, limit: s.limit,
 	}
 }
