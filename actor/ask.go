@@ -42,17 +42,18 @@ const defaultAskTimeout = 5 * time.Second
 // derived from the handler's, as context.WithTimeout returns one, if the handler itself waits. On another
 // goroutine that wait is not the handler's: a deadlock that it is part of ends with the time limit.
 func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) (R, error) {
-	return ask[R](ctx, to, req, limitOf(opts))
+	return ask[R](ctx, to, req, opts)
 }
 
 // AskFor is [Ask] for a message type that cannot embed [Returns], such as generated code: the
 // caller says what the answer is, and the handler answers with [ReplyFor]. An answer of another
 // type ends the ask with [ErrNotAccepted].
 func AskFor[R, M any](ctx context.Context, to Ref[M], req any, opts ...WaitOption) (R, error) {
-	return ask[R](ctx, to, req, limitOf(opts))
+	return ask[R](ctx, to, req, opts)
 }
 
-func ask[R, M any](ctx context.Context, to Ref[M], req any, limit time.Duration) (answer R, err error) {
+func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (answer R, err error) {
+	limit := limitOf(opts)
 	dst := to.recipient()
 	sys := dst.base().sys()
 	o := originOf(ctx).located()
@@ -565,6 +566,11 @@ func (o origin) lasting(ctx context.Context) context.Context {
 	if o.turn == nil {
 		return ctx
 	}
+	return o.moment(ctx)
+}
+
+// moment is lasting for a context from a handler.
+func (o origin) moment(ctx context.Context) context.Context {
 	at := o.turn.moment()
 	switch {
 	case o.own:

@@ -181,6 +181,17 @@ func (c *cell[M]) beginAsk(s *mailbox[M], ask pendingAsk) {
 	c.core.mu.Unlock()
 }
 
+// enterAsk is beginAsk and [mailbox.enter], for a request that comes next.
+func (c *cell[M]) enterAsk(s *mailbox[M], e *envelope[M], ask pendingAsk) bool {
+	c.core.mu.Lock()
+	entered := s.enter(e)
+	if entered {
+		s.asker = ask
+	}
+	c.core.mu.Unlock()
+	return entered
+}
+
 func (c *cell[M]) endAsk(s *mailbox[M]) bool {
 	c.core.mu.Lock()
 	if !s.owned() {
@@ -234,9 +245,16 @@ func caller(ctx context.Context) (*core, *worker) {
 
 // turnAbove returns the handler's context that ctx was made of, nil for a context from outside.
 func turnAbove(ctx context.Context) turn {
-	required(ctx != nil, "the context is nil: outside of handlers use context.Background()")
+	if ctx == nil {
+		contextMissing()
+	}
 	t, _ := ctx.Value(turnKey{}).(turn)
 	return t
+}
+
+// contextMissing is apart from turnAbove so that calls of that are inlined.
+func contextMissing() {
+	panic("actor: the context is nil: outside of handlers use context.Background()")
 }
 
 // origin is the handler whose context another one is or was made of. To find out is a call, so it is

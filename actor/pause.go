@@ -17,7 +17,6 @@ type pause struct {
 	parking parking // parking.who is set for a handler whose stack is set aside
 	waiter  *waiter // for a goroutine
 	from    *core   // the goroutine may be that of a worker which runs this actor
-	own     bool    // it is, if any worker does: the actor is Inline, and waits with its own context
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
@@ -25,7 +24,7 @@ type pause struct {
 // another goroutine that has the handler's own context.
 func (p *pause) begin(sys *System, from *core, w *worker, own bool) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
-		p.waiter, p.from, p.own = sys.waiters.get(), from, own && w == nil
+		p.waiter, p.from, p.parking.own = sys.waiters.get(), from, own && w == nil
 		return nil
 	}
 	if co := w.co.Load(); co.g != currentG() { // whose stack would be set aside, and not the handler's
@@ -49,7 +48,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return true
 	}
 	if c := p.from; c != nil {
-		defer c.cover(p.own).uncover()
+		defer c.cover(p.parking.own).uncover()
 	}
 	return sys.sched.waitFor(p.waiter.told, done)
 }
@@ -99,6 +98,7 @@ type parking struct {
 	who   *core
 	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
 	state atomic.Uint32
+	own   bool // of a pause, where it has room: from waits with its own context, and not on a worker, for it is Inline
 }
 
 const (

@@ -293,23 +293,15 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	short := c.core.kind.around == nil && t.timing == nil
 	a := c.actor // now: what is read beside a mark could be what close changes once the actor is fenced
 	for t.messages > 0 && s.left() && (c.core.flags.Load()&(signaled|virtual) == 0 || c.mayServe()) {
-		e := s.peek()
-		plain := e.plain() // now: when the handler of a reentrant actor returns, e may be another
+		plain := s.peek().plain() // now: when the handler of a reentrant actor returns, the current message may be another
 		var err error
 		through := false
 		if plain && short && s.inc == nil {
-			if !s.enter(e) {
-				c.core.exit()
-			}
-			err = a.Receive(c.context(), e.msg)
-			through = err == nil && s.inc == nil && s.resumed == nil && !c.core.halting
-			if !through {
-				c.returned(s)
-			}
+			err, through = c.servePlain(s, t, a)
 		} else {
 			err, through = c.serveOther(s, t, a, short)
 		}
-		if w := c.core.worker.Load(); w != nil && w.due.Load() || t.used == t.next { // the handler may have waited
+		if t.used == t.next || c.core.isDue() {
 			c.lookAtTime(s, t)
 		}
 		t.messages--
@@ -325,6 +317,40 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 	return true
 }
 
+// servePlain handles plain messages, of which the batch must hold one, until another kind of message
+// or anything else is to be seen to. The last one is not booked in t. It reports false when finish is to follow.
+func (c *cell[M]) servePlain(s *mailbox[M], t *turnBudget, a Actor[M]) (err error, through bool) { //nolint:revive // the error is what the handler has returned
+	for head := s.head.Load(); ; {
+		i := int(head >> headShift)
+		mark := uint32(i+1)<<headShift | inHandler
+		s.cur = &s.batch[i]
+		if head&claimed != 0 || !s.head.CompareAndSwap(head, mark) {
+			c.core.exit()
+		}
+		// Now: the next compare-and-swap waits for all that was read before it, and what is read
+		// here comes while the handler runs.
+		another := i+1 < len(s.batch) && s.batch[i+1].plain()
+		err = a.Receive(c.context(), s.batch[i].msg)
+		if err != nil || s.inc != nil || s.resumed != nil || c.core.halting {
+			c.returned(s)
+			return err, false
+		}
+		if !another || t.messages == 1 || t.used == t.next || c.core.isDue() ||
+			c.core.flags.Load()&(signaled|virtual) != 0 || s.head.Load() != mark {
+			return nil, true
+		}
+		head = mark
+		t.messages--
+		t.used++
+	}
+}
+
+// isDue reports whether the worker is to look at the time of the turn.
+func (c *core) isDue() bool {
+	w := c.worker.Load() // which is another one after a handler has waited
+	return w != nil && w.due.Load()
+}
+
 // mayServe reports whether the next message may begin, which no signal must overtake; and which an
 // activation gets only as long as it is the one.
 func (c *cell[M]) mayServe() bool {
@@ -335,17 +361,8 @@ func (c *cell[M]) mayServe() bool {
 func (c *cell[M]) serveOther(s *mailbox[M], t *turnBudget, a Actor[M], short bool) (err error, through bool) { //nolint:revive // the error is what the handler has returned
 	e := s.peek()
 	plain := e.plain()
-	var ask pendingAsk
-	if !plain {
-		if !s.leave() { // what is done for it is not for the window between two plain messages
-			c.core.exit()
-		}
-		ask, _ = e.with.(pendingAsk)
-	}
-	switch {
-	case ask != nil && short && s.inc == nil: // what handle comes to for most requests
-		c.beginAsk(s, ask)
-		if !s.enter(e) {
+	if ask, ok := e.with.(pendingAsk); ok && short && s.inc == nil { // what handle comes to for most requests
+		if !c.enterAsk(s, e, ask) {
 			c.core.exit()
 		}
 		err = a.Receive(c.context(), e.msg)
@@ -353,14 +370,18 @@ func (c *cell[M]) serveOther(s *mailbox[M], t *turnBudget, a Actor[M], short boo
 		if !through {
 			c.returned(s)
 		}
-	case t.timing == nil:
-		s.next()
+		return err, through
+	}
+	if !plain && !s.leave() { // what is done for it is not for the window between two marked messages
+		c.core.exit()
+	}
+	s.next()
+	if t.timing == nil {
 		_, err = c.handle(s, plain)
-	default:
-		s.next()
+	} else {
 		err = c.handleTimed(s, plain, t.timing)
 	}
-	return err, through
+	return err, false
 }
 
 // lookAtTime ends the turn when its time is up.
