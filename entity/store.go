@@ -102,7 +102,7 @@ type Store interface {
 	PutItems(ctx context.Context, items []Item) error
 	Items(ctx context.Context, q ItemsQuery) ([]Item, error)
 
-	// Compact makes the history as small as it can be, between the commits, and may take as long as
+	// Compact packs the history as tightly as it can between the commits, and may take as long as
 	// reading and writing all of it. What it contains stays the same. A store that has nothing to do
 	// returns nil.
 	Compact(ctx context.Context) error

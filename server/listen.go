@@ -44,7 +44,7 @@ func CheckAddress(flag, address string, open bool) error {
 		return fmt.Errorf("%s must be host:port with a port from 0 to 65535, not port %.100q", flag, port)
 	}
 	if !isLoopback(host) && !open {
-		return fmt.Errorf("%s: %w: other machines reach it, so it needs --tls-cert and --tls-key, or --acme; or --insecure, and everyone on the way can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
+		return fmt.Errorf("%s: %w: other machines reach it, so it needs --tls-cert and --tls-key, or --acme; or --insecure, and anyone on the network path can read and change everything; or %s 127.0.0.1 and an SSH tunnel",
 			flag, ErrNotLoopback, flag)
 	}
 	return nil

@@ -71,7 +71,7 @@ type clusterOptions struct {
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes of a cluster, and prepare one for its end.",
+		Short: "Show the nodes of a cluster, and take nodes out of service.",
 		Long: `Show and change the nodes of a cluster, which greenroom serve --join makes. They are
 found in the database of their store.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -81,11 +81,11 @@ found in the database of their store.`,
 		return func(cmd *cobra.Command, _ []string) error { return o.with(cmd, do) }
 	}
 	status := &cobra.Command{Use: "status", Short: "List the nodes, and which one owns the store.", RunE: with(o.status)}
-	drain := &cobra.Command{Use: "drain", Short: "Have a node give the store to another one. It passes on what clients send until it is stopped.", RunE: with(o.drain)}
+	drain := &cobra.Command{Use: "drain", Short: "Have a node hand the store over to another. Until it is stopped, it forwards what clients send.", RunE: with(o.drain)}
 	drain.Flags().StringVar(&o.node, "node", "", "name of the node")
 	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may be replaced by one of a later version now.", RunE: with(o.upgrade)}
 	upgrade.Flags().BoolVar(&o.check, "check", false, "check, and fail if no node may be replaced")
-	forget := &cobra.Command{Use: "forget NODE", Short: "Take a node that has ended without a word off the list."}
+	forget := &cobra.Command{Use: "forget NODE", Short: "Remove a node that ended without leaving the cluster."}
 	forget.RunE = func(cmd *cobra.Command, args []string) error {
 		o.node = args[0]
 		return o.with(cmd, o.forget)

@@ -18,8 +18,8 @@ func newCompact() *cobra.Command {
 	var place storePlace
 	cmd := &cobra.Command{
 		Use:   "compact",
-		Short: "Make the store of a stopped server as small as it can be.",
-		Long: `Make the store of a stopped server as small as it can be: pack the history into
+		Short: "Shrink the store of a stopped server.",
+		Long: `Shrink the store of a stopped server: pack the history into
 blocks, and give the space that gets free back to the disk. For a directory the disk
 must have room for the store once more meanwhile, and so must the directory for
 temporary files (SQLITE_TMPDIR, TMPDIR or /var/tmp). PostgreSQL gives back what

@@ -45,7 +45,7 @@ func newReplay() *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Publish readings over MQTT, from a CSV file or made up.",
+		Short: "Publish readings over MQTT, from a CSV file or generated.",
 		Long: `Publish readings from a CSV file with QoS 1 and wait until all are acknowledged.
 
 The first row names the columns. The column named date, time, timestamp or ts
@@ -82,7 +82,7 @@ number of connections, leads to the same state.`,
 	f.IntVar(&o.connections, "connections", 1, "MQTT connections to spread the readings over")
 	f.StringVar(&o.timeColumn, "time-column", "", "column with the time (default the first one named date, time, timestamp or ts)")
 	f.StringVar(&o.zone, "zone", "UTC", "time zone for times that have none, such as Europe/Brussels")
-	f.BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
+	f.BoolVar(&o.demo, "demo", false, "publish generated readings of two rooms")
 	f.DurationVar(&o.duration, "duration", time.Minute, "how long --demo lasts")
 	return cmd
 }

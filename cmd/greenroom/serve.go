@@ -233,10 +233,10 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet) {
 	f.String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
 	f.StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
 	f.StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
-	f.BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: everyone on the way can read and change everything")
-	f.BoolVar(&o.newAdmin, "new-admin", false, "make another admin and print its token, if the others are lost")
+	f.BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: anyone on the network path can read and change everything")
+	f.BoolVar(&o.newAdmin, "new-admin", false, "create another admin and print its token, if all others are lost")
 	f.BoolVar(&o.check, checkFlag, false, "only check the configuration")
-	f.BoolVar(&o.demo, "demo", false, "publish made-up readings of two rooms")
+	f.BoolVar(&o.demo, "demo", false, "publish generated readings of two rooms")
 	f.StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
 	f.StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
 }
@@ -266,8 +266,8 @@ func (o *serveOptions) addEntityFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	f.DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
 	f.DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
-	f.DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of the history when no value has come for it for so long")
-	f.DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes for so long, so that streams and mappings can resume after a pause, in at most 64 MiB")
+	f.DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of history once no value has arrived for it for this long")
+	f.DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes this long, in at most 64 MiB, so that streams and mappings can resume after a pause")
 	f.Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 }
 
@@ -326,7 +326,7 @@ func serve(ctx context.Context, o serveOptions, entities entity.Config, stdout, 
 	if o.insecure && !s.Guarded() {
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted, and who reaches these addresses may do everything")
 	} else if o.insecure && !o.tls.Enabled() {
-		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; everyone on the way can read the tokens of others")
+		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; anyone on the network path can read the tokens of others")
 	}
 	notifyReady(ctx, log) // under systemd, the service counts as started only now
 	if !o.demo {
