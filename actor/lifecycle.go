@@ -274,7 +274,9 @@ func (c *cell[M]) tryStart() (err error) {
 			c.endIncarnation()
 		}
 	}()
-	c.endKept()
+	if c.core.phase != starting { // which the first incarnation is
+		c.endKept()
+	}
 	a := c.actor
 	if c.newActor != nil {
 		maker := c.newActor
