@@ -53,7 +53,7 @@ func BeFar() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println("address", addr)
+	fmt.Fprintln(os.Stdout, "address", addr)
 	_, _ = io.Copy(io.Discard, os.Stdin) // until who has started it ends
 	os.Exit(0)
 }
@@ -188,7 +188,7 @@ func (w greenroomWire) Close() error {
 const toAnswer = 1 << 31
 
 func listenTCP(far *workload.Far) (string, error) {
-	l, err := net.Listen("tcp", loopback)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", loopback)
 	if err != nil {
 		return "", err
 	}
@@ -343,7 +343,7 @@ func grpcStream() Runtime {
 var grpcDesc = grpc.StreamDesc{StreamName: "Far", ClientStreams: true, ServerStreams: true}
 
 func listenGRPC(far *workload.Far) (string, error) {
-	l, err := net.Listen("tcp", loopback)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", loopback)
 	if err != nil {
 		return "", err
 	}

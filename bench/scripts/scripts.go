@@ -345,7 +345,7 @@ func plainLoop(chunk string) func(n int) (float64, error) {
 // states makes states of the interpreter as large as they are by themselves.
 func states(bytes bool) func(n int) (float64, error) {
 	return func(n int) (float64, error) {
-		make := func() (any, error) {
+		create := func() (any, error) {
 			var list []*glua.LState
 			for range n {
 				list = append(list, glua.NewState(glua.Options{MinimizeStackMemory: true, RegistrySize: 128}))
@@ -353,9 +353,9 @@ func states(bytes bool) func(n int) (float64, error) {
 			return list, nil
 		}
 		if bytes {
-			return kilobytes(n, make)
+			return kilobytes(n, create)
 		}
-		return perOperation(n, func() error { _, err := make(); return err })
+		return perOperation(n, func() error { _, err := create(); return err })
 	}
 }
 

@@ -310,7 +310,7 @@ var buildOnce = sync.OnceValue(func() (err error) {
 	if programDir, err = os.MkdirTemp("", "greenroom-test-"); err != nil {
 		return err
 	}
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(programDir, "greenroom"), ".").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(programDir, "greenroom"), ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return nil

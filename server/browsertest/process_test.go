@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 // buildGreenroom compiles the command, once for all tests.
 var buildGreenroom = sync.OnceValues(func() (binary string, err error) {
 	binary = filepath.Join(buildDir, "greenroom")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/greenroom")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "./cmd/greenroom")
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/greenroom: %w\n%s", err, out)
