@@ -45,6 +45,26 @@ func TestReportsOfManyStuckHandlersHoldUpNobody(t *testing.T) {
 		reported.Add(1)
 		return nil
 	}))
+	quiet := actor.Spawn(sys, "quiet", newCounter)
+	askUntil := func(enough func(asked int) bool) (p99 time.Duration) {
+		var asks []time.Duration
+		for began := time.Now(); !enough(len(asks)); {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%d of %d reported", reported.Load(), blocked)
+			}
+			sent := time.Now()
+			if _, err := actor.Ask(bg, quiet, get{}); err != nil {
+				t.Fatal(err)
+			}
+			asks = append(asks, time.Since(sent))
+			<-time.After(time.Millisecond)
+		}
+		slices.Sort(asks)
+		p99 = asks[len(asks)*99/100]
+		t.Logf("%d asks, p50 %v, p99 %v, last %v", len(asks), asks[len(asks)/2], p99, asks[len(asks)-1])
+		return p99
+	}
+	alone := askUntil(func(asked int) bool { return asked == 100 }) // what other processes take
 	release := make(chan struct{})
 	defer close(release)
 	for range blocked {
@@ -53,23 +73,9 @@ func TestReportsOfManyStuckHandlersHoldUpNobody(t *testing.T) {
 			return nil
 		}).Tell(bg, 1)
 	}
-	quiet, asks := actor.Spawn(sys, "quiet", newCounter), []time.Duration{}
-	for began := time.Now(); reported.Load() < blocked; {
-		if time.Since(began) > time.Minute {
-			t.Fatalf("%d of %d reported", reported.Load(), blocked)
-		}
-		sent := time.Now()
-		if _, err := actor.Ask(bg, quiet, get{}); err != nil {
-			t.Fatal(err)
-		}
-		asks = append(asks, time.Since(sent))
-		<-time.After(time.Millisecond)
-	}
-	slices.Sort(asks)
-	p99 := asks[len(asks)*99/100]
-	t.Logf("%d asks, p50 %v, p99 %v, last %v", len(asks), asks[len(asks)/2], p99, asks[len(asks)-1])
-	if p99 > 500*time.Millisecond {
-		t.Errorf("p99 %v", p99)
+	p99 := askUntil(func(int) bool { return reported.Load() >= blocked })
+	if limit := max(500*time.Millisecond, 20*alone); p99 > limit {
+		t.Errorf("p99 %v, want at most %v, and %v without them", p99, limit, alone)
 	}
 }
 
