@@ -136,7 +136,11 @@ func (s *Store) Commit(ctx context.Context, b *entity.Batch) error {
 	// An interrupt would lose the connection and leave the outcome of COMMIT
 	// unknown: finishing takes only milliseconds.
 	ctx = context.WithoutCancel(ctx)
-	return s.withRoom(func() error { return s.commit(ctx, b) })
+	err := s.withRoom(func() error { return s.commit(ctx, b) })
+	if err == nil {
+		s.setMark()
+	}
+	return err
 }
 
 // commit is Commit. REQUIRES: s.writing held.

@@ -615,6 +615,7 @@ func TestStoreOfWhichAPartIsMissingIsRefused(t *testing.T) {
 		"the database is missing":   func(db, _ string) error { return os.Remove(db) },
 		"the database is empty":     func(db, _ string) error { return os.Truncate(db, 0) },
 		"the database has one page": func(db, _ string) error { return os.Truncate(db, 4096) },
+		"its WAL is missing":        func(_, wal string) error { return os.Remove(wal) },
 		"nothing":                   func(_, _ string) error { return nil },
 	} {
 		copied := t.TempDir()

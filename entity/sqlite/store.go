@@ -75,6 +75,7 @@ type Options struct {
 type Store struct {
 	opts Options
 	path string // of the database
+	mark string // the path of the file markName
 	lock *os.File
 
 	// reserve belongs to Open and Close, and between them to the goroutine that makes checkpoints.
@@ -101,6 +102,7 @@ type Store struct {
 	writing    sync.Mutex
 	waiting    atomic.Int32 // how many wait for writing, slices not included
 	w          *writer      // guarded by writing
+	marked     bool         // guarded by writing, see setMark
 	tail       *tail
 	names      *names
 
@@ -154,8 +156,12 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	s.path = filepath.Join(dir, databaseName)
+	s.mark = filepath.Join(dir, markName)
 	s.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
 	if err := sqlitedb.CheckFiles(s.path); err != nil {
+		return nil, err
+	}
+	if err := s.checkMark(); err != nil {
 		return nil, err
 	}
 	if err := s.openInReserve(ctx); err != nil {
@@ -323,6 +329,7 @@ func (s *Store) halt() bool {
 
 // release closes everything that is open.
 func (s *Store) release() error {
+	s.removeMark()
 	err := s.closeDatabase()
 	if s.reserve != nil {
 		s.reserve.Refill() // with what a full disk has just got back
