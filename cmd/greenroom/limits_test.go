@@ -62,7 +62,7 @@ func TestTheServerLivesAtItsLimits(t *testing.T) {
 		{"templates and mappings", func(s *limited) { s.templates(); s.mappings() }},
 		{"slow readers and silent clients", (*limited).readers},
 		{"refusals and handshakes", func(s *limited) { s.refusals(); s.connects(); s.exchanges() }},
-		{"names, births and descriptions", func(s *limited) { s.names(); s.births(); s.descriptions() }},
+		{"descriptions, births and names", func(s *limited) { s.descriptions(); s.births(); s.names() }},
 	} {
 		t.Run(drive.what, func(t *testing.T) {
 			p := startProcess(t, binary, t.TempDir(), "GOMEMLIMIT="+strconv.FormatInt(memory, 10))
