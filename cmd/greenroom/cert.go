@@ -22,8 +22,8 @@ const (
 func newCert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert",
-		Short: "Make the certificates of the nodes of a cluster.",
-		Long: `Make the certificates by which the nodes of a cluster authenticate each other:
+		Short: "Create certificates for the nodes of a cluster.",
+		Long: `Create the certificates by which the nodes of a cluster authenticate each other:
 first an authority, then a certificate for each node, with the node's name as the
 URI greenroom://cluster/node. A node needs the authority's certificate, its own
 certificate and its own key. Keep the authority's key where no node runs: whoever
@@ -74,8 +74,8 @@ func newCertNode() *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Make the certificate of a node.",
-		Long: `Make the certificate of a node, with a new key: NAME.pem and NAME-key.pem. The
+		Short: "Create the certificate of a node.",
+		Long: `Create the certificate of a node, with a new key: NAME.pem and NAME-key.pem. The
 authority must be in the same directory.`,
 		Example: `  greenroom cert node --name orders-1 --dir certs
   greenroom cert node --name orders-1 --dir certs --replace   # before the old one expires`,

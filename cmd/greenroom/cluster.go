@@ -83,7 +83,7 @@ found in the database of their store.`,
 	status := &cobra.Command{Use: "status", Short: "List the nodes, and which one owns the store.", RunE: with(o.status)}
 	drain := &cobra.Command{Use: "drain", Short: "Have a node hand the store over to another. Until it is stopped, it forwards what clients send.", RunE: with(o.drain)}
 	drain.Flags().StringVar(&o.node, "node", "", "name of the node")
-	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may be replaced by one of a later version now.", RunE: with(o.upgrade)}
+	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may now be replaced by one of a later version.", RunE: with(o.upgrade)}
 	upgrade.Flags().BoolVar(&o.check, "check", false, "check, and fail if no node may be replaced")
 	forget := &cobra.Command{Use: "forget NODE", Short: "Remove a node that ended without leaving the cluster."}
 	forget.RunE = func(cmd *cobra.Command, args []string) error {

@@ -19,12 +19,12 @@ func newCompact() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compact",
 		Short: "Shrink the store of a stopped server.",
-		Long: `Shrink the store of a stopped server: pack the history into
-blocks, and give the space that gets free back to the disk. For a directory the disk
-must have room for the store once more meanwhile, and so must the directory for
-temporary files (SQLITE_TMPDIR, TMPDIR or /var/tmp). PostgreSQL gives back what
-VACUUM and TRUNCATE can. A server does the first by itself, ten minutes after the
-last value of an hour; POST /v1/compact has it do so at once.`,
+		Long: `Shrink the store of a stopped server: pack the history into blocks, and return the
+freed space to the disk. A directory temporarily needs room for a second copy of the
+store, both on its disk and in the directory for temporary files (SQLITE_TMPDIR,
+TMPDIR or /var/tmp). PostgreSQL returns what VACUUM and TRUNCATE can. A running
+server packs by itself, ten minutes after the last value of an hour;
+POST /v1/compact has it pack at once.`,
 		Example: `  greenroom compact --data /var/lib/greenroom
   greenroom compact --store postgres://greenroom@localhost/plant`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,8 +49,8 @@ func newInfo() *cobra.Command {
 	var place storePlace
 	cmd := &cobra.Command{
 		Use:   "info",
-		Short: "Print what a store contains and what that takes, by key and by type.",
-		Long: `Print what a store contains and what that takes, by key and by type of entity, also
+		Short: "Print what a store contains and how much space it takes, by key and by type.",
+		Long: `Print what a store contains and how much space it takes, by key and by type of entity, also
 while a server uses it. It reads all rows that are not sealed.`,
 		Example: `  greenroom info --data /var/lib/greenroom
   greenroom info --store postgres://greenroom@localhost/plant`,

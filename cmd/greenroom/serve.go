@@ -324,7 +324,7 @@ func serve(ctx context.Context, o serveOptions, entities entity.Config, stdout, 
 		fmt.Fprintf(stdout, "  admin      %s  (this token is shown only now)\n", token)
 	}
 	if o.insecure && !s.Guarded() {
-		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted, and who reaches these addresses may do everything")
+		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted, and anyone who can reach these addresses may do everything")
 	} else if o.insecure && !o.tls.Enabled() {
 		fmt.Fprintln(stderr, "INSECURE: nothing is encrypted; anyone on the network path can read the tokens of others")
 	}

@@ -226,7 +226,7 @@ func newTokenRevoke() *cobra.Command {
 	var addr, name string
 	cmd := &cobra.Command{
 		Use:   "revoke",
-		Short: "Revoke a principal, and end everything that it has open.",
+		Short: "Revoke a principal and close everything that it has open.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {
