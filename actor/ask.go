@@ -71,12 +71,12 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 	if limit < 0 {
 		return answer, describe(limitError(limit), to, req)
 	}
-	own, asked, err := a.begin(o, inquiry{call: a, first: dst.waitedOn()})
+	own, before, asked, err := a.begin(o, inquiry{call: a, first: dst.waitedOn()})
 	if err != nil {
 		return answer, describe(err, to, req)
 	}
 	if own != nil {
-		defer own.inquired()
+		defer own.inquired(before)
 	}
 	if err := sendAsk(ctx, o, to, req, a, true); err != nil {
 		a.forget()
@@ -90,29 +90,29 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 
 // begin makes known to others that the caller waits for a, as i says. own is the actor when the
 // caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
-// the caller must call own.inquired. asked is the request that it handles, if there is one.
-func (a *call[R]) begin(o origin, i inquiry) (own *core, asked pendingAsk, err error) {
+// the caller must call own.inquired with before. asked is the request that it handles, if there is one.
+func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked pendingAsk, err error) {
 	from, w := o.waiter()
-	if err := a.pause.begin(a.sys, from, w, o.own); err != nil {
-		return nil, nil, err
+	if err := a.pause.begin(a.sys, from, w, o.here); err != nil {
+		return nil, nil, nil, err
 	}
 	if !o.here {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	i.aside = a.pause.parked() && from.setsAside()
-	asked, ok := o.turn.inquire(i)
+	before, asked, ok := o.turn.inquire(i)
 	if !ok {
 		a.pause.free(a.sys)
-		return nil, nil, causeOf(a.ctx)
+		return nil, nil, nil, causeOf(a.ctx)
 	}
 	// Of two asks that cross each other the later one sees the other: what a handler waits for is
 	// known before it looks.
 	if err := from.deadlock(i.target(), i.call); err != nil {
-		from.inquired()
+		from.inquired(before)
 		a.forget()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return from, asked, nil
+	return from, before, asked, nil
 }
 
 // interrupter is a wait that an order to stop cuts short.
@@ -148,40 +148,68 @@ type answerer struct{ c *core }
 func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
 
 // inquire notes whom an ask in the handler waits for. It reports false when the incarnation is
-// about to end: then nobody waits for anything.
-func (c *core) inquire(i inquiry) bool {
+// about to end: then nobody waits for anything. before is what the handler waits for already, nil for
+// nothing: then it is another actor on its stack that waits, with the handler's context. It is for
+// inquired.
+func (c *core) inquire(i inquiry) (before *inquiry, ok bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.inquireLocked(i)
+	before, ok = c.inquireLocked(i)
+	c.mu.Unlock()
+	before.stacked(nil, c)
+	return before, ok
 }
 
-// inquireLocked is inquire. REQUIRES: c.mu held.
-func (c *core) inquireLocked(i inquiry) bool {
+// inquireLocked is inquire, after which the caller must call before.stacked. REQUIRES: c.mu held.
+func (c *core) inquireLocked(i inquiry) (before *inquiry, ok bool) {
 	ext := c.needExtLocked()
 	if ext.ending() {
-		return false
+		return nil, false
+	}
+	if ext.inquiry.call != nil || ext.inquiry.first != nil {
+		before = new(ext.inquiry)
 	}
 	ext.inquiry = i
-	return true
+	return before, true
 }
 
 // inquire is that of core, with the request in whose handler the caller asks, which it returns.
-func (ctx *Context[M]) inquire(i inquiry) (asked pendingAsk, ok bool) {
+func (ctx *Context[M]) inquire(i inquiry) (before *inquiry, asked pendingAsk, ok bool) {
 	c := ctx.cell()
 	c.core.mu.Lock()
 	asked = ctx.askLocked()
 	if !c.core.taken { // otherwise others may answer it
 		i.asked = asked
 	}
-	ok = c.core.inquireLocked(i)
+	before, ok = c.core.inquireLocked(i)
 	c.core.mu.Unlock()
-	return asked, ok
+	before.stacked(nil, &c.core)
+	return before, asked, ok
 }
 
-func (c *core) inquired() {
+// inquired ends what inquire began.
+func (c *core) inquired(before *inquiry) {
+	if before == nil {
+		c.mu.Lock()
+		c.ext.inquiry = inquiry{}
+		c.mu.Unlock()
+		return
+	}
+	before.stacked(c, nil)
 	c.mu.Lock()
-	c.ext.inquiry = inquiry{}
+	c.ext.inquiry = *before
+	ending := c.ext.ending()
 	c.mu.Unlock()
+	if ending && before.call != nil { // who has cut the waits short has seen the other one only
+		before.call.interrupt()
+	}
+}
+
+// stacked notes that the actor on the handler's stack, if that is all that the handler waits for, now
+// waits itself: for the handler, whose context it has. i may be nil.
+func (i *inquiry) stacked(before, with *core) {
+	if i != nil && i.call == nil {
+		i.first.occupy(before, with)
+	}
 }
 
 // waitsAside says whether c handles other messages while its handler waits. It reports false when that

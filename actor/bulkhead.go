@@ -13,11 +13,11 @@ import (
 // hold no more connections, files or memory than that, and they neither take workers from other
 // actors nor wait for them. A handler that waits with its own context, or one derived from it, for an
 // answer or the end of an actor for example, or in [Context.Sleep], does not count while it waits. One
-// that waits in any other way counts, as does one that computes: in [Blocking], with a derived context
-// in a [Reentrant] actor, or for the Init of a child that waits. When all workers wait in this way for actors of
-// their own bulkhead, nothing proceeds there until one of the waits times out. A handler that was
-// killed and has not returned no longer counts; one that has waited for room in a full mailbox, or in
-// which an [Inline] actor has waited with its own context, is one too many until it returns.
+// that waits in any other way counts, as does one that computes, or is in [Blocking]. When all workers
+// wait in this way for actors of their own bulkhead, nothing proceeds there until one of the waits times
+// out. A handler that was killed and has not returned no longer counts. One is one too many until it
+// returns if it has waited for room in a full mailbox, or with a derived context in a [Reentrant] actor, or
+// if an [Inline] actor or the Init of a child has waited in it.
 //
 // The processors are shared. While there is more to do than they can handle, each worker gets as
 // much of their time as any other, and a worker of a bulkhead gets weight times as much as one of

@@ -213,7 +213,7 @@ type turn interface {
 	running() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
-	inquire(i inquiry) (asked pendingAsk, ok bool)
+	inquire(i inquiry) (before *inquiry, asked pendingAsk, ok bool)
 }
 
 type turnKey struct{}

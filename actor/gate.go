@@ -271,7 +271,9 @@ func (d departure) running() (c *core, w *worker) { return d.c, nil }
 func (d departure) currentHeader() Header         { return d.header }
 func (d departure) moment() context.Context       { return context.Background() }
 
-func (d departure) inquire(inquiry) (asked pendingAsk, ok bool) { return nil, true }
+func (d departure) inquire(inquiry) (before *inquiry, asked pendingAsk, ok bool) {
+	return nil, nil, true
+}
 
 // hasLeft reports whether ctx is that of something that was held and has left.
 func hasLeft(ctx context.Context) bool {

@@ -17,7 +17,7 @@ func newInbox[T any](ctx context.Context, sys *System) (*inbox[T], error) {
 	o := originOf(ctx).located()
 	from, w := o.waiter()
 	b := &inbox[T]{sys: sys}
-	if err := b.pause.begin(sys, from, w, o.own); err != nil {
+	if err := b.pause.begin(sys, from, w, o.here); err != nil {
 		return nil, err
 	}
 	if b.pause.parked() {

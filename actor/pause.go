@@ -20,14 +20,14 @@ type pause struct {
 }
 
 // begin says who is going to wait: the caller, in a turn of the actor from on w if they are
-// not nil, with its own context or with one derived from that. It fails when so many handlers wait already that this one may not, and when the caller is
-// another goroutine that has the handler's own context.
-func (p *pause) begin(sys *System, from *core, w *worker, own bool) error {
+// not nil; here says that it is the handler. It fails when so many handlers wait already that this one
+// may not, and when the caller is another goroutine that has the handler's own context.
+func (p *pause) begin(sys *System, from *core, w *worker, here bool) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
-		p.waiter, p.from, p.parking.own = sys.waiters.get(), from, own && w == nil
+		p.waiter, p.from, p.parking.own = sys.waiters.get(), from, here
 		return nil
 	}
-	if co := w.co.Load(); co.g != currentG() { // whose stack would be set aside, and not the handler's
+	if !w.isOnStack() { // whose stack would be set aside, and not the handler's
 		return ErrWrongGoroutine
 	}
 	if n := from.sys().maxWaiting; w.s.parked.Load() >= n {
@@ -98,7 +98,7 @@ type parking struct {
 	who   *core
 	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
 	state atomic.Uint32
-	own   bool // of a pause, where it has room: from waits with its own context, and not on a worker, for it is Inline
+	own   bool // of a pause, where it has room: the wait is that of the handler of from, or of its Init
 }
 
 const (

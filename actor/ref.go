@@ -119,10 +119,11 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 	}
 	if ask == nil {
 		if o.here {
-			if !from.inquire(inquiry{call: wait, first: at}) {
+			before, ok := from.inquire(inquiry{call: wait, first: at})
+			if !ok {
 				return gaveUp(wait, noRoom(ctx))
 			}
-			defer from.inquired()
+			defer from.inquired(before)
 			if err := from.deadlock(at, wait); err != nil {
 				return gaveUp(wait, err)
 			}

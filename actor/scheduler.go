@@ -245,13 +245,13 @@ func (s *scheduler) waiting() bool {
 
 // cover is stepOut for a wait that may be on any goroutine: at worst one worker too many
 // is added for each that runs an actor. It returns the worker that is covered for,
-// nil if none is. In a bulkhead only one is whose handler waits with its own context, which may have
-// no end: the caller goes on as soon as its wait is over, and is one too many until then.
+// nil if none is. In a bulkhead only one is on whose stack the wait is, which own says: the caller
+// goes on as soon as its wait is over, and is one too many from then until its handler returns.
 func (c *core) cover(own bool) *worker {
 	w := c.worker.Load()
 	if w == nil {
 		w = c.host()
-	} else if w.current.Load() != c {
+	} else if w.current.Load() != c && !(own && w.isOnStack()) { // in its Init a child is on its parent's worker
 		return nil
 	}
 	if w == nil || w.s.bounded() && !own || w.out.Load() || !w.covered.CompareAndSwap(false, true) {

@@ -444,5 +444,23 @@ func (c *core) occupy(before, with *core) {
 	c.mu.Unlock()
 }
 
+// isIn reports whether c is in its first Init, which is on the stack of a handler of that actor, or of the Init of a
+// child of its in between.
+func (c *core) isIn(other *core) bool {
+	for c != nil && c.isStarting() {
+		if c = c.parent; c == other {
+			return c != nil
+		}
+	}
+	return false
+}
+
+// isStarting reports whether the first Init has not returned yet.
+func (c *core) isStarting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase == starting
+}
+
 // nameOf returns the printed name of a type.
 func nameOf[T any]() string { return reflect.TypeFor[T]().String() }

@@ -140,12 +140,12 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 		}
 	}
 	o := originOf(ctx).located()
-	own, asked, err := a.begin(o, i)
+	own, before, asked, err := a.begin(o, i)
 	if err != nil {
 		return err
 	}
 	if own != nil {
-		defer own.inquired()
+		defer own.inquired(before)
 		if i.call.request() == nil && i.first.isAbove(own) {
 			a.forget()
 			return fmt.Errorf("%w: %s would wait for its own end", ErrDeadlock, own.fullPath())

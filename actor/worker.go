@@ -75,11 +75,13 @@ func (w *worker) enter(c *core) {
 // isHere reports whether the caller is on the goroutine on which w has c's handler. Where [currentG] does not know it
 // is not. w may be nil.
 func (w *worker) isHere(c *core) bool {
-	if w == nil || w.current.Load() != c || w.out.Load() {
-		return false
-	}
-	co, g := w.co.Load(), currentG()
-	return g != 0 && co != nil && co.g == g
+	return w != nil && !w.out.Load() && currentG() != 0 && w.isOnStack() && (w.current.Load() == c || c.isIn(w.current.Load()))
+}
+
+// isOnStack reports whether the caller is on the stack that w runs. Where [currentG] does not know it is.
+func (w *worker) isOnStack() bool {
+	co := w.co.Load()
+	return co != nil && co.g == currentG()
 }
 
 // publish makes what was counted known.
