@@ -276,8 +276,9 @@ func originOf(ctx context.Context) origin {
 // handler who has it.
 func (o origin) located() origin {
 	if o.turn != nil && !o.here {
-		c, w := o.turn.running()
-		o.here = w.isHere(c) || c.isHere()
+		c, _ := o.turn.running()
+		c = c.onStackOf()
+		o.here = c.worker.Load().isHere(c) || c.isHere()
 	}
 	return o
 }

@@ -248,10 +248,11 @@ func (s *scheduler) waiting() bool {
 // nil if none is. In a bulkhead only one is on whose stack the wait is, which own says: the caller
 // goes on as soon as its wait is over, and is one too many from then until its handler returns.
 func (c *core) cover(own bool) *worker {
+	c = c.onStackOf()
 	w := c.worker.Load()
 	if w == nil {
 		w = c.host()
-	} else if w.current.Load() != c && !(own && w.isOnStack()) { // in its Init a child is on its parent's worker
+	} else if w.current.Load() != c {
 		return nil
 	}
 	if w == nil || w.s.bounded() && !own || w.out.Load() || !w.covered.CompareAndSwap(false, true) {

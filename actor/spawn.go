@@ -444,15 +444,13 @@ func (c *core) occupy(before, with *core) {
 	c.mu.Unlock()
 }
 
-// isIn reports whether c is in its first Init, which is on the stack of a handler of that actor, or of the Init of a
-// child of its in between.
-func (c *core) isIn(other *core) bool {
-	for c != nil && c.isStarting() {
-		if c = c.parent; c == other {
-			return c != nil
-		}
+// onStackOf returns whose handler has the stack on which c has its turn: that of a parent while c is in its first
+// Init, unless the system has spawned it, and c itself otherwise.
+func (c *core) onStackOf() *core {
+	for c.parent != nil && c.parent.parent != nil && c.isStarting() {
+		c = c.parent
 	}
-	return false
+	return c
 }
 
 // isStarting reports whether the first Init has not returned yet.

@@ -55,6 +55,14 @@ func TestAWaitThatKeepsItsStackHoldsUpNobodyInABulkhead(t *testing.T) {
 					return err
 				}))
 			},
+			"init under inline": func(sys *actor.System, ask work) {
+				inline := does(sys, actor.Inline())
+				spawns := work(func(ctx *actor.Context[any]) error {
+					_, err := actor.TrySpawn(ctx, "", func() initDoes { return initDoes{ask} })
+					return err
+				})
+				does(sys, one).Tell(bg, work(func(ctx *actor.Context[any]) error { inline.Tell(ctx, spawns); return nil }))
+			},
 			"reentrant": func(sys *actor.System, ask work) { does(sys, one, actor.Reentrant()).Tell(bg, ask) },
 		} {
 			t.Run(where+" "+name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (w *worker) enter(c *core) {
 // isHere reports whether the caller is on the goroutine on which w has c's handler. Where [currentG] does not know it
 // is not. w may be nil.
 func (w *worker) isHere(c *core) bool {
-	return w != nil && !w.out.Load() && currentG() != 0 && w.isOnStack() && (w.current.Load() == c || c.isIn(w.current.Load()))
+	return w != nil && w.current.Load() == c && !w.out.Load() && currentG() != 0 && w.isOnStack()
 }
 
 // isOnStack reports whether the caller is on the stack that w runs. Where [currentG] does not know it is.
