@@ -142,11 +142,7 @@ func (s *Server) serve(o *operation) http.Handler {
 		admitted, release, err := s.gate.admit(r, o)
 		if err == nil {
 			defer release()
-			var leave func()
-			if leave, err = s.makeRoom(rec, admitted, o); err == nil {
-				defer leave()
-				err = s.serveMuch(rec, admitted, o)
-			}
+			err = s.served(rec, admitted, o)
 			if err == nil {
 				s.heard(o, admitted)
 			}
@@ -157,6 +153,22 @@ func (s *Server) serve(o *operation) http.Handler {
 			s.fail(rec, r, err)
 		}
 	})
+}
+
+// served runs an operation once it is the turn of its principal, and there is room for the body.
+func (s *Server) served(rec *recorder, r *http.Request, o *operation) error {
+	if err := s.pay(r, o); err != nil {
+		if o.failed != nil {
+			o.failed(r, err)
+		}
+		return err
+	}
+	leave, err := s.makeRoom(rec, r, o)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.serveMuch(rec, r, o)
 }
 
 // heard records a request by the device of an entity.

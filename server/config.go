@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
+	"github.com/greenroom-go/greenroom/server/access"
 	"github.com/greenroom-go/greenroom/server/mqtt"
 )
 
@@ -76,6 +77,10 @@ type Config struct {
 
 	// Entity configures the entity runtime. The default of its Logger is Logger.
 	Entity entity.Config
+
+	// Rates are how many bytes principals may send in a second. What they send beyond that is read
+	// later.
+	Rates access.Rates
 
 	// MQTTLimits bounds the memory of the MQTT broker for subscribers.
 	MQTTLimits mqtt.Limits

@@ -67,6 +67,9 @@ func valueMetrics() []valueMetric {
 		gauge("greenroom_streams", "Event streams that are open.", func(s *snapshot) float64 { return float64(s.streams) }),
 
 		gauge("greenroom_principals", "People, services and devices that may log in.", func(s *snapshot) float64 { return float64(s.logins.Principals) }),
+		gauge("greenroom_principals_held", "Principals that had to wait within the last 10 s because they sent more than their rate.", func(s *snapshot) float64 { return float64(s.logins.Held) }),
+		counter("greenroom_rate_waits_total", "Times that something was read later because its principal had sent more than its rate.", func(s *snapshot) float64 { return float64(s.logins.Waits) }),
+		counter("greenroom_rate_wait_seconds_total", "The sum of these waits.", func(s *snapshot) float64 { return s.logins.Waited.Seconds() }),
 		gauge("greenroom_browser_sessions", "Sessions of browsers that are logged in.", func(s *snapshot) float64 { return float64(s.sessions) }),
 
 		gauge("greenroom_mappings", "Mappings that are installed.", func(s *snapshot) float64 { return float64(s.mappings.Mappings) }),

@@ -147,7 +147,7 @@ func (o *opening) openServices(ctx context.Context) (err error) {
 		return err
 	}
 	o.opened(func(ctx context.Context) { _ = o.alarms.Close(ctx) })
-	if o.book, err = access.Open(ctx, o.runtime, access.Config{Required: o.isOpen() && !o.cfg.Insecure, Logger: o.log}); err != nil {
+	if o.book, err = access.Open(ctx, o.runtime, access.Config{Required: o.isOpen() && !o.cfg.Insecure, Rates: o.cfg.Rates, Logger: o.log}); err != nil {
 		return err
 	}
 	o.opened(func(ctx context.Context) { _ = o.book.Close(ctx) })

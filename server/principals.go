@@ -49,6 +49,9 @@ type principalBody struct {
 	Certificate bool `json:"certificate,omitempty"`
 	// For people who log in with the OpenID Connect provider, which must know them by this name.
 	OIDC bool `json:"oidc,omitempty"`
+	// How many KiB it may send in a second; what it sends beyond that is read later. Absent for what
+	// the server allows devices, gateways and admins.
+	Rate int64 `json:"rate_kib,omitempty" minimum:"1" maximum:"1073741824" example:"4096"`
 }
 
 // grantJSON is what a principal may do with which entities.
@@ -71,6 +74,13 @@ type principalJSON struct {
 	Used int64 `json:"used_ms,omitempty"`
 	// Who made it.
 	By string `json:"by,omitempty" example:"alice"`
+	// How many KiB it may send in a second; absent if that is up to the server.
+	Rate int64 `json:"rate_kib,omitempty" example:"4096"`
+	// Until when it last had to wait because it sent more than it may; absent for never since the
+	// start of the server.
+	Held int64 `json:"held_ms,omitempty" example:"1451649600512"`
+	// How long its connections and requests have had to wait for that reason, in all.
+	Waited float64 `json:"waited_s,omitempty" example:"12.5"`
 	// Only in the response to the request that made it: it cannot be read again.
 	Token string `json:"token,omitempty"`
 	// The symmetric key, Base64; as token.
@@ -78,7 +88,7 @@ type principalJSON struct {
 }
 
 func newPrincipalJSON(i *access.Info) principalJSON {
-	p := principalJSON{Name: i.Name, Credential: i.Credential, Created: i.Created.UnixMilli(), By: i.By, Grants: []grantJSON{}}
+	p := principalJSON{Name: i.Name, Credential: i.Credential, Created: i.Created.UnixMilli(), By: i.By, Rate: i.Rate >> 10, Waited: i.Waited.Seconds(), Grants: []grantJSON{}}
 	for _, g := range i.Grants {
 		p.Grants = append(p.Grants, grantJSON{string(g.Role), g.Filter})
 	}
@@ -87,6 +97,9 @@ func newPrincipalJSON(i *access.Info) principalJSON {
 	}
 	if !i.Used.IsZero() {
 		p.Used = i.Used.UnixMilli()
+	}
+	if !i.Held.IsZero() {
+		p.Held = i.Held.UnixMilli()
 	}
 	return p
 }
@@ -126,7 +139,7 @@ type createPrincipalRequest struct{ Body principalBody }
 
 func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (*answer[principalJSON], error) {
 	b := &in.Body
-	spec := access.Spec{Name: b.Name, Password: b.Password, Key: b.Key, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name()}
+	spec := access.Spec{Name: b.Name, Password: b.Password, Key: b.Key, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name(), Rate: b.Rate << 10}
 	for _, g := range b.Grants {
 		spec.Grants = append(spec.Grants, access.Grant{Role: access.Role(g.Role), Filter: g.Filter})
 	}

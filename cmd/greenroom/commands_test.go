@@ -206,7 +206,7 @@ func TestServeSetsUpTheMemoryOfTheEntities(t *testing.T) {
 	if c, err = o.entities(); err != nil || c.IdleAfter >= 0 || c.PresenceTimeout >= 0 || c.PresenceGrace >= 0 {
 		t.Errorf("never is %v, %v, %v, %v", c.IdleAfter, c.PresenceTimeout, c.PresenceGrace, err)
 	}
-	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon", "--seal-after=0s", "--change-log-age=0s", "--presence-timeout=-1s", "--presence-grace=-1s"} {
+	for _, wrong := range []string{"--hot-mib=0", "--hot-mib=9223372036854775807", "--window-mib=-1", "--idle-after=-1s", "--idle-after=soon", "--seal-after=0s", "--change-log-age=0s", "--presence-timeout=-1s", "--presence-grace=-1s", "--device-rate-kib=-1", "--gateway-rate-kib=1073741825"} {
 		command(t, 2, "serve", "--http", "127.0.0.1:0", "--mqtt", "127.0.0.1:0", "--data", t.TempDir(), wrong)
 	}
 }

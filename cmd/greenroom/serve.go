@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/postgres"
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 	"github.com/greenroom-go/greenroom/server"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 type serveOptions struct {
@@ -43,6 +44,8 @@ type serveOptions struct {
 	logAge      time.Duration // of the change log
 
 	timeout, grace time.Duration // of presences
+
+	deviceRate, gatewayRate int64 // KiB/s
 
 	joining joinOptions
 }
@@ -83,6 +86,26 @@ func (o *serveOptions) entities() (c entity.Config, err error) {
 		HotBytes: o.hot << 20, WindowBytes: o.window << 20,
 		IdleAfter: orNone(o.idleAfter), PresenceTimeout: orNone(o.timeout), PresenceGrace: orNone(o.grace),
 	}, errors.Join(failed...)
+}
+
+// rates returns how much principals may send.
+func (o *serveOptions) rates() (r access.Rates, err error) {
+	var failed []error
+	for _, rate := range []struct {
+		flag string
+		kib  int64
+		to   *int64
+	}{{"device-rate-kib", o.deviceRate, &r.Device}, {"gateway-rate-kib", o.gatewayRate, &r.Gateway}} {
+		switch {
+		case rate.kib < 0 || rate.kib > access.MaxRate>>10:
+			failed = append(failed, usagef("--%s must be an integer from 1 to %d, or 0 for any number, not %d", rate.flag, int64(access.MaxRate>>10), rate.kib))
+		case rate.kib == 0:
+			*rate.to = -1
+		default:
+			*rate.to = rate.kib << 10
+		}
+	}
+	return r, errors.Join(failed...)
 }
 
 // socket returns the path of the console's socket, "" for none.
@@ -141,6 +164,8 @@ func (o *serveOptions) validate() (c entity.Config, failed []error) {
 	add(server.CheckProxies(o.proxies))
 	add(o.provider())
 	c, err := o.entities()
+	add(err)
+	_, err = o.rates()
 	add(err)
 	if o.demo && (o.tls.Enabled() || o.newAdmin) {
 		add(usagef("--demo must not be given with --tls-cert or --new-admin: it publishes by itself, without them"))
@@ -268,6 +293,9 @@ func (o *serveOptions) addEntityFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
 	f.DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of history once no value has arrived for it for this long")
 	f.DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes this long, in at most 64 MiB, so that streams and mappings can resume after a pause")
+	usual := access.DefaultRates()
+	f.Int64Var(&o.deviceRate, "device-rate-kib", usual.Device>>10, "how many KiB a device that reports for itself may send in a second; more is read later; 0 means any number (the default is 512 for each processor)")
+	f.Int64Var(&o.gatewayRate, "gateway-rate-kib", usual.Gateway>>10, "the same for each gateway, person and service that is no admin (the default is 2048 for each processor)")
 	f.Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 }
 
@@ -299,7 +327,11 @@ func serve(ctx context.Context, o serveOptions, entities entity.Config, stdout, 
 		o.data = server.DefaultDataDir
 		where = "./" + o.data
 	}
-	cfg := server.Config{DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()}
+	rates, err := o.rates()
+	if err != nil { // it was validated
+		return err
+	}
+	cfg := server.Config{Rates: rates, DataDir: o.data, Store: o.store, HTTP: o.http, MQTT: o.mqtt, TLS: o.tls, OIDC: o.oidc, Hosts: o.hosts, TrustedProxies: o.proxies, Insecure: o.insecure, NewAdmin: o.newAdmin, Version: version(), SealAfter: o.sealAfter, ChangeLogAge: o.logAge, Entity: entities, Logger: log, Level: level, Console: o.socket()}
 	announce := func(http, mqtt string) {
 		http, mqtt = o.visitable(http), o.visitable(mqtt)
 		secure := ""

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroom-go/greenroom/server"
+	"github.com/greenroom-go/greenroom/server/access"
 )
 
 // grantJSON and principalJSON are grants and principals in the HTTP API.
@@ -30,6 +31,7 @@ type principalJSON struct {
 	OIDC        bool        `json:"oidc,omitempty"`
 	Credential  string      `json:"credential,omitempty"`
 	Expires     int64       `json:"expires_ms,omitempty"`
+	Rate        int64       `json:"rate_kib,omitempty"`
 	Used        int64       `json:"used_ms,omitempty"`
 	Token       string      `json:"token,omitempty"`
 	SharedKey   string      `json:"shared_key,omitempty"`
@@ -59,6 +61,7 @@ an admin. Your token is taken from the environment variable ` + tokenVariable + 
 type tokenOptions struct {
 	http, name, role, filter, entity string
 	expires                          time.Duration
+	rate                             int64 // KiB/s
 	password, key, certificate, oidc bool
 }
 
@@ -92,6 +95,7 @@ filter matches, by id, type and attributes.`,
 	cmd.Flags().StringVar(&o.filter, "filter", "", "only the entities that this filter matches")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "only the entity with this id")
 	cmd.Flags().DurationVar(&o.expires, "expires", 0, "expire after this time; 0 means never")
+	cmd.Flags().Int64Var(&o.rate, "rate-kib", 0, "how many KiB it may send in a second; 0 means what the server allows by --device-rate-kib and --gateway-rate-kib")
 	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of standard input, instead of a token")
 	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, instead of a token; the store keeps the key in clear")
 	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it log in with a client certificate whose common name is its name, instead of a token")
@@ -122,6 +126,8 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		return p, usagef("only one of --password, --key, --certificate and --oidc may be given")
 	case o.expires < 0:
 		return p, usagef("--expires must be positive, or 0 for never, not %v", o.expires)
+	case o.rate < 0 || o.rate > access.MaxRate>>10:
+		return p, usagef("--rate-kib must be an integer from 1 to %d, or 0 for what the server allows, not %d", int64(access.MaxRate>>10), o.rate)
 	}
 	filter := o.filter
 	if o.entity != "" {
@@ -131,7 +137,7 @@ func (o *tokenOptions) principal(stdin io.Reader) (p principalJSON, err error) {
 		}
 		filter = "id = " + string(text)
 	}
-	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Key: o.key, Certificate: o.certificate, OIDC: o.oidc}
+	p = principalJSON{Name: o.name, Grants: []grantJSON{{o.role, filter}}, Key: o.key, Certificate: o.certificate, OIDC: o.oidc, Rate: o.rate}
 	if o.expires > 0 {
 		p.Expires = time.Now().Add(o.expires).UnixMilli()
 	}

@@ -37,6 +37,8 @@ type Store interface {
 type Config struct {
 	// Required demands credentials even while there is no principal.
 	Required bool
+	// Rates are how much principals may send.
+	Rates Rates
 	// Logger logs failures in the background. The default is slog.Default.
 	Logger *slog.Logger
 }
@@ -56,6 +58,12 @@ type Book struct {
 
 	logins [loginResults]atomic.Uint64
 
+	rates     Rates
+	began     time.Time // from which allowances count
+	newcomers allowance // of all devices that ask for credentials
+	// How often principals had to wait because of their rates, and the sum of these waits.
+	waits, waited atomic.Int64
+
 	writing sync.Mutex // held while principals are made and revoked
 
 	mu      sync.RWMutex
@@ -71,6 +79,7 @@ func Open(ctx context.Context, store Store, cfg Config) (*Book, error) {
 	b := &Book{
 		store: store, log: cmp.Or(cfg.Logger, slog.Default()), required: cfg.Required, passwords: newPasswords(),
 		addresses: newLimiter(time.Now), names: newLimiter(time.Now), byName: make(map[string]*Principal),
+		rates: cfg.Rates.withDefaults(), began: time.Now().Add(-time.Hour), // so that all allowances are full
 	}
 	b.anyone = &Principal{all: everything, some: everything}
 	docs, err := store.Docs(ctx, kindPrincipal)
@@ -145,13 +154,31 @@ const (
 type Stats struct {
 	OK, Failed, Slowed, Busy uint64
 	Principals               int
+	// Waits counts how often principals had to wait because they sent more than their rate, see
+	// Rates; Waited is the sum of these waits. Held is how many principals have waited within the
+	// last HeldFor.
+	Waits  int64
+	Waited time.Duration
+	Held   int
 }
+
+// HeldFor is how long Stats counts a principal as held after it had to wait.
+const HeldFor = 10 * time.Second
 
 // Stats returns the counters.
 func (b *Book) Stats() Stats {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return Stats{b.logins[loginOK].Load(), b.logins[loginFailed].Load(), b.logins[loginSlowed].Load(), b.logins[loginBusy].Load(), len(b.byName)}
+	s := Stats{
+		OK: b.logins[loginOK].Load(), Failed: b.logins[loginFailed].Load(), Slowed: b.logins[loginSlowed].Load(), Busy: b.logins[loginBusy].Load(),
+		Principals: len(b.byName), Waits: b.waits.Load(), Waited: time.Duration(b.waited.Load()),
+	}
+	for _, p := range b.byName {
+		if late := p.allowance.late.Load(); late != 0 && time.Duration(late) > time.Since(b.began)-HeldFor {
+			s.Held++
+		}
+	}
+	return s
 }
 
 // Login returns the principal that an attempt identifies. If nobody has to log in, that is
@@ -325,6 +352,9 @@ type Spec struct {
 	OIDC        bool
 	// By is the principal that creates it.
 	By string
+	// Rate is how many bytes it may send in a second, at most MaxRate, instead of that of Rates; 0
+	// for that.
+	Rate int64
 }
 
 // Info is the public part of a principal.
@@ -336,6 +366,11 @@ type Info struct {
 	Expires    time.Time // zero: never
 	Used       time.Time // zero: never
 	By         string
+	Rate       int64 // Spec.Rate
+	// Held is until when it last had to wait because it sent more than its rate, zero for never
+	// since the start of the server, and Waited the sum of the waits of its connections and requests.
+	Held   time.Time
+	Waited time.Duration
 }
 
 // Create creates a principal, durably, and returns its token, or with Spec.Key its key in Base64; neither can
@@ -349,7 +384,7 @@ func (b *Book) Create(ctx context.Context, s *Spec) (token string, info Info, er
 
 // create is Create with a further condition, which is asked with mu held.
 func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token string, info Info, err error) {
-	r := record{Grants: s.Grants, Certificate: s.Certificate, OIDC: s.OIDC, Created: time.Now().UnixMilli(), Identity: rand.Text(), By: s.By}
+	r := record{Grants: s.Grants, Certificate: s.Certificate, OIDC: s.OIDC, Rate: s.Rate, Created: time.Now().UnixMilli(), Identity: rand.Text(), By: s.By}
 	if !s.Expires.IsZero() {
 		if r.Expires = s.Expires.UnixMilli(); !s.Expires.After(time.Now()) {
 			return "", info, fmt.Errorf("%w: expires must be in the future, not %s", ErrInvalid, s.Expires.UTC().Format(time.RFC3339))
@@ -400,7 +435,7 @@ func (b *Book) create(ctx context.Context, s *Spec, also func() error) (token st
 	b.guarded.Store(true)
 	b.mu.Unlock()
 	b.anyone.end()
-	return token, p.info(), nil
+	return token, b.info(p), nil
 }
 
 // mayAdd returns why a principal cannot be created, or nil. The caller holds writing.
@@ -470,7 +505,7 @@ func (b *Book) Info(name string) (Info, error) {
 	if p == nil {
 		return Info{}, fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
-	return p.info(), nil
+	return b.info(p), nil
 }
 
 // List returns up to limit principals whose names follow after, in the order of names, and whether there
@@ -489,13 +524,13 @@ func (b *Book) List(by, after string, limit int) (list []Info, more bool) {
 		all, more = all[:limit], true
 	}
 	for _, p := range all {
-		list = append(list, p.info())
+		list = append(list, b.info(p))
 	}
 	return list, more
 }
 
-func (p *Principal) info() Info {
-	i := Info{Name: p.name, Grants: slices.Clone(p.stored.Grants), Credential: "token", Created: time.UnixMilli(p.stored.Created), Expires: p.expires, By: p.stored.By}
+func (b *Book) info(p *Principal) Info {
+	i := Info{Name: p.name, Rate: p.stored.Rate, Waited: time.Duration(p.allowance.waited.Load()), Grants: slices.Clone(p.stored.Grants), Credential: "token", Created: time.UnixMilli(p.stored.Created), Expires: p.expires, By: p.stored.By}
 	switch {
 	case p.stored.Certificate:
 		i.Credential = "certificate"
@@ -508,6 +543,9 @@ func (p *Principal) info() Info {
 	}
 	if used := p.used.Load(); used != 0 {
 		i.Used = time.UnixMilli(used)
+	}
+	if late := p.allowance.late.Load(); late != 0 {
+		i.Held = b.began.Add(time.Duration(late))
 	}
 	return i
 }

@@ -21,6 +21,9 @@ var (
 	// ErrBusy reports that too many passwords are being checked at the moment.
 	ErrBusy = errors.New("too many logins at the same time")
 
+	// ErrRate reports that a principal sends more than its rate, see Rates.
+	ErrRate = errors.New("more is sent than may be")
+
 	// ErrForbidden reports that a principal lacks a permission.
 	ErrForbidden = errors.New("not allowed")
 

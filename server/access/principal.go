@@ -51,6 +51,8 @@ type Principal struct {
 	expires time.Time         // zero: never
 	used    atomic.Int64      // milliseconds since the epoch, 0: never
 
+	allowance allowance
+
 	mu        sync.Mutex
 	ended     bool               // revoked or expired; guarded by mu
 	watches   map[*watch]bool    // guarded by mu
@@ -82,6 +84,7 @@ type record struct {
 	Identity    string  `json:"identity,omitempty"` // absent of those that earlier versions have made
 	Expires     int64   `json:"expires_ms,omitempty"`
 	By          string  `json:"by,omitempty"`
+	Rate        int64   `json:"rate,omitempty"` // bytes per second; absent: that of the server
 }
 
 // newPrincipal compiles the stored form of a principal.
@@ -95,6 +98,9 @@ func newPrincipal(name string, r *record) (*Principal, error) {
 	}
 	if len(r.Grants) == 0 || len(r.Grants) > MaxGrants {
 		return nil, fmt.Errorf("%w: grants must be 1 to %d, not %d", ErrInvalid, MaxGrants, len(r.Grants))
+	}
+	if r.Rate < 0 || r.Rate > MaxRate {
+		return nil, fmt.Errorf("%w: rate must be 0 to %d bytes per second, not %d", ErrInvalid, int64(MaxRate), r.Rate)
 	}
 	p := &Principal{name: name, stored: *r}
 	size := 0

@@ -42,6 +42,7 @@ type conn struct {
 	will      *will              // nil: none; owned by the reading goroutine
 	greeting  *share.Item[*conn] // of listener.greeting; guarded by listener.mu
 	receipt   receipt            // owned by the reading goroutine
+	readBy    time.Time          // the read deadline, zero for none; owned by the reading goroutine
 	reads     atomic.Uint64      // odd while the reading goroutine waits for the client
 	closing   sync.Once
 	gone      chan struct{} // closed by Close
@@ -86,7 +87,10 @@ func newConn(nc net.Conn, b *Broker) *conn {
 
 // SetDeadline is called by mochi for the keepalive, with each packet that it reads. It must not
 // extend a write deadline.
-func (c *conn) SetDeadline(t time.Time) error { return c.Conn.SetReadDeadline(t) }
+func (c *conn) SetDeadline(t time.Time) error {
+	c.readBy = t
+	return c.Conn.SetReadDeadline(t)
+}
 
 // Write receives whole packets, and writes those that the client can accept now. mochi calls it
 // under the client's lock.

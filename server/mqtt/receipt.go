@@ -64,7 +64,14 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		c.reads.Add(1)
 	}
 	at, length := r.frames.next(p[:n])
+	if err := c.pay(r.frames.owed); err != nil {
+		return 0, err
+	}
+	r.frames.owed = 0
 	if length > 0 && at == 0 {
+		if err := c.pay(r.frames.cost(length)); err != nil {
+			return 0, err
+		}
 		if err := c.admit(length); err != nil {
 			return 0, err
 		}
@@ -110,7 +117,7 @@ func (c *conn) admit(length uint32) error {
 	if c.client == nil {
 		return nil // connectTimeout goes on
 	}
-	return c.Conn.SetReadDeadline(time.Now().Add(intakePatience + time.Duration(length/slowBytes)*time.Second))
+	return c.SetDeadline(time.Now().Add(intakePatience + time.Duration(length/slowBytes)*time.Second))
 }
 
 // frames follows the packets of a connection.
@@ -120,6 +127,8 @@ type frames struct {
 	left   uint32 // bytes of the packet that are still to come
 	large  bool   // these are of a large packet
 	begun  bool   // the header of the first packet is complete
+	kind   byte   // the first byte of the packet
+	owed   int64  // what small packets that have begun cost, and is not paid
 }
 
 // next takes bytes, up to the last byte of the length of a large packet. at is how many it has
@@ -134,7 +143,7 @@ func (f *frames) next(p []byte) (at int, large uint32) {
 			f.large = f.large && f.left > 0
 			continue
 		case f.header == 0:
-			f.header, f.length = 1, 0
+			f.header, f.length, f.kind = 1, 0, p[at]
 		default: // MQTT 5, 1.5.5: seven bits per byte, least significant first
 			length := f.length | uint32(p[at]&0x7f)<<(7*(f.header-1))
 			switch complete := p[at] < 0x80 || f.header == 4; {
@@ -142,6 +151,7 @@ func (f *frames) next(p []byte) (at int, large uint32) {
 				return at, length
 			case complete:
 				f.begin(length)
+				f.owed += f.cost(length)
 			default:
 				f.length = length
 				f.header++

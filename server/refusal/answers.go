@@ -98,6 +98,10 @@ var Answers = []Answer{
 	{Err: access.ErrCredentials, Name: "access.ErrCredentials", Cause: CauseLogin, Status: http.StatusUnauthorized, Code: codeCredentials, Connack: connackCredentials},
 	{Err: access.ErrSlowed, Name: "access.ErrSlowed", Cause: CauseLogin, Status: http.StatusTooManyRequests, Code: codeRate, Connack: connackUnavailable},
 	{
+		Err: access.ErrRate, Name: "access.ErrRate", Cause: CauseRate, Status: http.StatusTooManyRequests, Code: codeRate, Retry: true,
+		Hint: "send less, or ask an admin for a higher rate",
+	},
+	{
 		Err: access.ErrBusy, Name: "access.ErrBusy", Cause: CauseBusy, Status: http.StatusServiceUnavailable, Code: codeBusy, Connack: connackUnavailable, Retry: true,
 		Hint: "try again in a moment",
 	},

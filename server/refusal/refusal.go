@@ -42,6 +42,7 @@ const (
 	CauseSession         = "session"           // not a message: a session was given up
 	CauseWill            = "will"              // not a message: a client was refused because there was no room for its will
 	CauseFull            = "disk_full"         // the store is full
+	CauseRate            = "rate"              // its principal sends more than it may
 	CauseBusy            = "busy"              // the server was too slow
 	CauseClosing         = "closing"           // the server is shutting down
 	CauseFailed          = "failed"            // the server failed

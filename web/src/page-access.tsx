@@ -39,7 +39,10 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
         <tbody>
           {principals.map((principal) => (
             <tr key={principal.name}>
-              <th scope="row">{principal.name}</th>
+              <th scope="row">
+                {principal.name}
+                <Held principal={principal} />
+              </th>
               <td>{grantText(principal)}</td>
               <td>{principal.credential}</td>
               <td data-label="used">{moment(principal.used_ms)}</td>
@@ -54,6 +57,20 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
         </tbody>
       </table>
     </section>
+  );
+}
+
+/** For how long a principal is shown as held after it had to wait. */
+const heldFor = 10_000;
+
+/** Marks a principal that sends more than it may, and is read later. */
+function Held({ principal }: { principal: Principal }) {
+  if (principal.held_ms === undefined || principal.held_ms < Date.now() - heldFor) return null;
+  return (
+    <span class="held" title={`It sends more than it may, and is read later: it has waited for ${(principal.waited_s ?? 0).toFixed(1)} s in all`}>
+      {" "}
+      held back
+    </span>
   );
 }
 

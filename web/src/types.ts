@@ -1089,13 +1089,19 @@ export interface Principal {
   /** Absent for never. */
   expires_ms?: number;
   grants: Grant[];
+  /** Until when it last had to wait because it sent more than it may; absent for never since the start of the server. */
+  held_ms?: number;
   name: string;
+  /** How many KiB it may send in a second; absent if that is up to the server. */
+  rate_kib?: number;
   /** The symmetric key, Base64; as token. */
   shared_key?: string;
   /** Only in the response to the request that made it: it cannot be read again. */
   token?: string;
   /** When it last logged in; absent for never. */
   used_ms?: number;
+  /** How long its connections and requests have had to wait for that reason, in all. */
+  waited_s?: number;
 }
 
 /** A principal as it is made. Without password, key, certificate and oidc it gets a token. */
@@ -1114,6 +1120,8 @@ export interface PrincipalBody {
   oidc?: boolean;
   /** For devices that have a name and a password; 8 to 1024 bytes. */
   password?: string;
+  /** How many KiB it may send in a second; what it sends beyond that is read later. Absent for what the server allows devices, gateways and admins. */
+  rate_kib?: number;
 }
 
 /** A page of principals. */
