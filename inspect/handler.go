@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func Handler(sys *actor.System, cfg Config) http.Handler {
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !in.knows(r) {
-			fail(w, refusef(http.StatusForbidden, "the host must be localhost, an IP address or one of Config.Hosts, not %q", text.Shorten(r.Host, maxPID)))
+			http.Error(w, fmt.Sprintf("the host must be localhost, an IP address or one of Config.Hosts, not %q", text.Shorten(r.Host, maxPID)), http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -147,7 +148,9 @@ var assets embed.FS
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"ago":   func(ms int64) string { return shortDuration(time.Since(time.UnixMilli(ms))) + " ago" },
+	"ago": func(ms int64) string {
+		return shortDuration(time.Since(time.UnixMilli(ms)).Round(time.Millisecond)) + " ago"
+	},
 	"clock": func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000Z") },
 	"ms":    func(ms int64) string { return shortDuration(time.Duration(ms) * time.Millisecond) },
 	"msf":   func(ms float64) string { return shortDuration(time.Duration(ms * float64(time.Millisecond))) },
@@ -160,11 +163,16 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 
 // shown is what a template is given.
 type shown struct {
-	Title, System string
-	Pages         []page
-	Stats         actor.Stats
-	Data          any
+	// What the page is about, and its title in the menu.
+	About, Title string
+	System       string
+	Pages        []page
+	Stats        actor.Stats
+	Data         any
 }
+
+// about is implemented by what pages show about one actor.
+type about interface{ actorPath() string }
 
 // Name is the address of the page, for templates.
 func (p page) Name() string {
@@ -181,7 +189,7 @@ func (in *inspector) show(w http.ResponseWriter, r *http.Request, p page) {
 	w.Header().Set("Cache-Control", "no-store")
 	data, err := p.read(in, r)
 	if err != nil {
-		fail(w, err)
+		in.fail(w, r, err)
 		return
 	}
 	accept := r.Header.Get("Accept")
@@ -191,22 +199,37 @@ func (in *inspector) show(w http.ResponseWriter, r *http.Request, p page) {
 		_ = json.NewEncoder(w).Encode(data) // who has left is no failure of ours
 		return
 	}
+	title := p.title
+	if a, ok := data.(about); ok && a.actorPath() != "/" {
+		title = a.actorPath()
+	}
+	in.write(w, http.StatusOK, p.name, shown{About: title, Title: p.title, Data: data})
+}
+
+// write sends a page that the template of that name makes.
+func (in *inspector) write(w http.ResponseWriter, status int, name string, all shown) {
+	all.System, all.Pages, all.Stats = in.sys.Name(), pages, in.sys.Stats()
 	var body bytes.Buffer
-	all := shown{Title: p.title, System: in.sys.Name(), Pages: pages, Stats: in.sys.Stats(), Data: data}
-	if err := templates.ExecuteTemplate(&body, p.name+".html", all); err != nil {
-		fail(w, err)
+	if err := templates.ExecuteTemplate(&body, name+".html", all); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
 	_, _ = body.WriteTo(w)
 }
 
-func fail(w http.ResponseWriter, err error) {
+// fail answers with an error: a browser gets it as a page with the menu.
+func (in *inspector) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		status = refused.status
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		in.write(w, status, "error", shown{About: http.StatusText(status), Data: err.Error()})
+		return
 	}
 	http.Error(w, err.Error(), status)
 }
@@ -217,6 +240,8 @@ type treePage struct {
 	// The path of its parent; empty for the root.
 	Up string `json:"-"`
 }
+
+func (p treePage) actorPath() string { return p.ActorTree.Actor.Path }
 
 func (in *inspector) tree(r *http.Request) (any, error) {
 	path := r.URL.Query().Get("path")
@@ -241,6 +266,8 @@ type actorPage struct {
 	*ActorDetail
 	Orders []Order `json:"-"`
 }
+
+func (p actorPage) actorPath() string { return p.ActorDetail.Actor.Path }
 
 func (in *inspector) actor(r *http.Request) (any, error) {
 	pid, err := parsePID(r.URL.Query().Get("pid"))
@@ -273,29 +300,38 @@ func parsePID(given string) (actor.PID, error) {
 	return pid, nil
 }
 
-// give gives an actor an order and shows the tree, since there is no page of an actor that has ended.
+// give gives an actor an order and shows the tree, since there is no page of an actor that has ended,
+// or the page of an actor that has been restarted.
 func (in *inspector) give(w http.ResponseWriter, r *http.Request, order Order, act func(actor.PID) error) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4*maxPID)
 	pid, err := parsePID(r.PostFormValue("pid"))
 	if err != nil {
-		fail(w, err)
+		in.fail(w, r, err)
+		return
+	}
+	if pid.Path() == "/" {
+		in.fail(w, r, refusef(http.StatusBadRequest, "%s %s: the root takes no orders; it ends with the system", order, pid))
 		return
 	}
 	if in.cfg.Authorize == nil {
-		fail(w, refusef(http.StatusForbidden, "orders to actors are refused: Config.Authorize is nil"))
+		in.fail(w, r, refusef(http.StatusForbidden, "orders to actors are refused: Config.Authorize is nil"))
 		return
 	}
 	if err := in.cfg.Authorize(r, order, pid); err != nil {
-		fail(w, refusef(http.StatusForbidden, "%s %s: %v", order, pid, err))
+		in.fail(w, r, refusef(http.StatusForbidden, "%s %s: %v", order, pid, err))
 		return
 	}
 	if err := act(pid); err != nil {
-		fail(w, refusef(http.StatusNotFound, "%v", err))
+		in.fail(w, r, refusef(http.StatusNotFound, "%v", err))
 		return
 	}
 	in.sys.Log().Info("an order was given to an actor",
 		slog.String("order", string(order)), slog.String("pid", pid.String()), slog.String("remote", r.RemoteAddr))
-	w.Header().Set("Location", "./") // http.Redirect would make it absolute, without the prefix
+	next := "./"
+	if order == Restart {
+		next = "actor?pid=" + url.QueryEscape(pid.String())
+	}
+	w.Header().Set("Location", next) // http.Redirect would make it absolute, without the prefix
 	w.WriteHeader(http.StatusSeeOther)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -41,7 +42,7 @@ func (c *clerk) Receive(ctx *actor.Context[string], msg string) error {
 	return nil
 }
 
-func (c *clerk) Inspect() any { return map[string]int{"stamps": 3} }
+func (c *clerk) Inspect() any { return map[string]any{"stamps": 3, "seal": "<wax>"} }
 
 // question is what an asker asks a silent actor.
 type question struct{ actor.Returns[int] }
@@ -88,8 +89,12 @@ func (o *office) do(r *http.Request) (int, string) {
 	if err != nil {
 		o.Fatal(err)
 	}
-	if at := answer.Header.Get("Location"); answer.StatusCode == http.StatusSeeOther && at != "./" {
-		o.Errorf("%s leads to %q, want ./ below the prefix", r.URL, at)
+	next := "./"
+	if strings.HasSuffix(r.URL.Path, "/restart") {
+		next = "actor?pid="
+	}
+	if at := answer.Header.Get("Location"); answer.StatusCode == http.StatusSeeOther && !strings.HasPrefix(at, next) {
+		o.Errorf("%s leads to %q, want %s below the prefix", r.URL, at, next)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
@@ -142,13 +147,14 @@ func TestThePagesShowASystem(t *testing.T) {
 	gone.Tell(t.Context(), "hello")
 
 	o.has("", "/clerk", "running", "messages handled", `href="assets/inspect.css"`, `aria-current="page">Actors`)
-	o.has("?path=/clerk", "<h1>/clerk</h1>", "&lt;b&gt;", `href="./?path=%2f"`)
+	o.has("?path=/clerk", "<title>/clerk · office</title>", "<h1>/clerk</h1>", "&lt;b&gt;", `href="./?path=%2f"`)
 	o.has("top?by=handled", "/clerk")
 	o.has("top?by=rate", "Messages a second", "/clerk")
 	o.has("failures", "the stamp is lost", "the desk burns", "goroutine")
-	o.has("dead-letters", gone.PID().String(), "no_actor", "outside")
+	o.has("dead-letters", `<a href="actor?pid=office`, gone.PID().String()+"</a>", "no_actor", "outside")
 	o.has("waits", "No handler waits")
-	o.has("actor?pid="+url.QueryEscape(ref.PID().String()), "the stamp is lost", "&#34;stamps&#34;: 3", "2 restarts", "round in")
+	o.has("actor?pid="+url.QueryEscape(ref.PID().String()), "the stamp is lost", "&#34;stamps&#34;: 3", "&#34;&lt;wax&gt;&#34;", "2 restarts", "round in",
+		"<title>/clerk · office</title>")
 	if _, body := o.get("actor?pid="+url.QueryEscape(ref.PID().String()), "text/html"); strings.Contains(body, "<button") {
 		t.Error("without Authorize there is a button")
 	}
@@ -345,6 +351,9 @@ func TestOrdersAreForWhomAuthorizeLets(t *testing.T) {
 	}})
 	ref, _ = o.clerk("clerk")
 	pid := ref.PID().String()
+	var tree ActorTree
+	o.json("", &tree)
+	root := tree.Actor.PID
 	o.has("actor?pid="+url.QueryEscape(pid), `action="stop"`, `action="drain"`, `action="restart"`, `action="kill"`)
 	for _, tt := range []struct {
 		order, pid, site string
@@ -357,6 +366,7 @@ func TestOrdersAreForWhomAuthorizeLets(t *testing.T) {
 		{"stop", "", "same-origin", http.StatusBadRequest, `not ""`},
 		{"stop", "office/clerk#", "same-origin", http.StatusBadRequest, "pid must be the address"},
 		{"stop", strings.Repeat("x", 5000), "same-origin", http.StatusBadRequest, "at most 4096 bytes"},
+		{"stop", root, "same-origin", http.StatusBadRequest, "the root takes no orders"},
 		{"restart", pid, "same-origin", http.StatusSeeOther, ""},
 		{"stop", pid, "same-origin", http.StatusSeeOther, ""},
 	} {
@@ -385,8 +395,15 @@ func TestWhatIsNotThereIsExplained(t *testing.T) {
 		"actor?pid=office/a%231unotnacqevb6": {http.StatusNotFound, "no living actor"},
 		"nothing":                            {http.StatusNotFound, "not found"},
 	} {
-		if status, body := o.get(path, "text/html"); status != want.status || !strings.Contains(body, want.says) {
-			t.Errorf("%s: %d %s, want %d with %q", path, status, body, want.status, want.says)
+		for _, accept := range []string{"text/html", "application/json"} {
+			status, body := o.get(path, accept)
+			if status != want.status || !strings.Contains(html.UnescapeString(body), want.says) {
+				t.Errorf("%s: %d %s, want %d with %q", path, status, body, want.status, want.says)
+			}
+			// The script of the page of an actor that ends shows what the error's page has there.
+			if page := strings.Contains(body, `<main id="actors">`); page != (accept == "text/html" && path != "nothing") {
+				t.Errorf("%s: an error for %s: %s", path, accept, body)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,9 +196,13 @@ func marshalView(view any) (shown json.RawMessage, err error) {
 			shown, err = nil, fmt.Errorf("the view of the actor cannot be shown: panic: %v", p)
 		}
 	}()
-	if shown, err = json.Marshal(view); err != nil {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // the template does it, and leaves it readable
+	if err := enc.Encode(view); err != nil {
 		return nil, fmt.Errorf("the view of the actor cannot be shown: %w", err)
 	}
+	shown = bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 	if len(shown) > MaxView {
 		return nil, fmt.Errorf("the view of the actor has %d bytes of JSON; at most %d are shown", len(shown), MaxView)
 	}

@@ -92,6 +92,8 @@ type recordPage struct {
 	Handled []Handled `json:"handled"`
 }
 
+func (p recordPage) actorPath() string { return p.PID.Path() }
+
 // record writes down what an actor handles while the request waits.
 func (in *inspector) record(r *http.Request) (any, error) {
 	pid, err := parsePID(r.URL.Query().Get("pid"))

@@ -269,6 +269,13 @@ func testActors(v *visit) {
 	time.requireFits()
 	time.screenshot("actors-time")
 	time.requireQuiet()
+	tree := v.open("/inspect/", 390, 844, "dark")
+	tree.wait("the table", `document.querySelector('.scroll').scrollWidth > 450`)
+	evaluate[bool](tree, `(window.before = document.getElementById('actors'), document.querySelector('.scroll').scrollLeft = 40, true)`)
+	tree.wait("the tree to follow, scrolled as it was", `document.getElementById('actors') !== window.before && document.querySelector('.scroll').scrollLeft === 40`)
+	tree.requireFits()
+	tree.screenshot("actors-inspect")
+	tree.requireQuiet()
 	p.wait("the way there", `document.querySelector('.links a[href="inspect/profile"]')`)
 
 	rows := evaluate[int](p, `document.querySelectorAll('.actors tbody tr').length`)
