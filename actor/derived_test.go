@@ -199,6 +199,33 @@ func TestACycleOfWaitsWithDerivedContextsFailsAtOnce(t *testing.T) {
 	}
 }
 
+func TestAnInlineActorThatWasToldWithADerivedContextMayNotAskTheTeller(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{
+		"plain": nil, "pinned": {actor.Pinned()}, "inline": {actor.Inline()}, "reentrant": {actor.Reentrant()}, "bulkhead": {actor.OnBulkhead("one")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithBulkhead("one", 1, 1))
+				errs := make(chan error, 1)
+				var teller, told actor.Ref[get]
+				told = actor.SpawnFunc(sys, "told", func(ctx *actor.Context[get], _ get) error {
+					_, err := actor.Ask(ctx, teller, get{})
+					errs <- err
+					return nil
+				}, actor.Inline())
+				teller = actor.SpawnFunc(sys, "teller", func(ctx *actor.Context[get], _ get) error {
+					derived, cancel := shorter(ctx)
+					defer cancel()
+					told.Tell(derived, get{})
+					return nil
+				}, opts...)
+				go teller.Tell(bg, get{})
+				failsAtOnce(t, errs)
+			})
+		})
+	}
+}
+
 func TestTwoThatWaitForRoomWithDerivedContextsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)

@@ -39,6 +39,18 @@ func (c *core) host() *worker {
 	return c.ext.host.Load()
 }
 
+// runner returns the worker that runs c's handler if that is the caller, as it may be with a context derived from its own;
+// otherwise nil. c may be nil.
+func (c *core) runner() *worker {
+	if c == nil {
+		return nil
+	}
+	if w := c.worker.Load(); w.isHere(c) {
+		return w
+	}
+	return nil
+}
+
 // dispatch gives an actor that has just become runnable its turn, or queues it.
 func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	if c.core.traits.runsOn() != onSender {
@@ -53,7 +65,9 @@ func (c *cell[M]) dispatch(w *worker, e *envelope[M]) {
 	case from.isHere():
 		w = from.host()
 	default:
-		below = nil
+		if w = from.runner(); w == nil {
+			below = nil
+		}
 	}
 	_, internal := e.with.(note[M])
 	h, _ := e.with.(*headed)
