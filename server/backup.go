@@ -18,8 +18,11 @@ import (
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// databaseFile is the name of a SQLite store's file.
-const databaseFile = "greenroom.db"
+// Files of a SQLite store.
+const (
+	databaseFile = "greenroom.db"
+	openFile     = "greenroom.open" // tells that the WAL has to be there
+)
 
 // BackupInfo describes a backup.
 type BackupInfo struct {
@@ -64,8 +67,8 @@ func Backup(ctx context.Context, store, to string) (info BackupInfo, err error) 
 		return info, fmt.Errorf("backup: %w", err)
 	}
 	defer func() { _ = os.Remove(part) }() // it has been renamed if all went well
-	if err := execSQLite(ctx, from, "VACUUM INTO ?", part); err != nil {
-		return info, fmt.Errorf("copy %s to %s: %w", from, part, err)
+	if err := sqlite.Copy(ctx, a.dir, part); err != nil {
+		return info, err
 	}
 	if err := execSQLite(ctx, part, "INSERT OR REPLACE INTO meta (name, value) VALUES ('copied', ?)", strconv.FormatInt(time.Now().UnixMilli(), 10)); err != nil {
 		return info, fmt.Errorf("note in %s what it is of: %w", part, err)
@@ -108,6 +111,9 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 		return info, fmt.Errorf("%w: %s is no backup of a store: %w", ErrBackup, from, errors.Join(err, os.Remove(part)))
 	}
 	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'copied'"); err != nil {
+		return info, fmt.Errorf("restore: %w", err)
+	}
+	if err := os.Remove(filepath.Join(a.dir, openFile)); err != nil && !errors.Is(err, os.ErrNotExist) { // of a store whose other files are gone
 		return info, fmt.Errorf("restore: %w", err)
 	}
 	if err := settleFile(part, to); err != nil {

@@ -53,7 +53,10 @@ func TestBackupOfARunningServerIsRestored(t *testing.T) {
 	if _, err := Restore(t.Context(), file, dir); !errors.Is(err, ErrBackup) {
 		t.Errorf("over a store that exists: %v", err)
 	}
-	restored := filepath.Join(t.TempDir(), "new")
+	restored := t.TempDir()
+	if err := os.WriteFile(filepath.Join(restored, openFile), nil, 0o600); err != nil { // of a store that was lost
+		t.Fatal(err)
+	}
 	if again, err := Restore(t.Context(), file, restored); err != nil || again != info {
 		t.Fatalf("restored %+v, %v; the backup is of %+v", again, err, info)
 	}

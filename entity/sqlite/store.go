@@ -75,7 +75,6 @@ type Options struct {
 type Store struct {
 	opts Options
 	path string // of the database
-	mark string // the path of the file markName
 	lock *os.File
 
 	// reserve belongs to Open and Close, and between them to the goroutine that makes checkpoints.
@@ -156,12 +155,11 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
 	s.path = filepath.Join(dir, databaseName)
-	s.mark = filepath.Join(dir, markName)
 	s.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
 	if err := sqlitedb.CheckFiles(s.path); err != nil {
 		return nil, err
 	}
-	if err := s.checkMark(); err != nil {
+	if err := checkMark(s.path); err != nil {
 		return nil, err
 	}
 	if err := s.openInReserve(ctx); err != nil {
@@ -208,6 +206,7 @@ func (s *Store) openDatabase(ctx context.Context) (err error) {
 func (s *Store) openWriter(ctx context.Context, path string) error {
 	w, err := sqlitedb.OpenWriter(ctx, path, pageSize)
 	if err != nil {
+		s.removeMark() // SQLite may have removed the WAL when it closed what it had opened
 		return err
 	}
 	from := packFrom
@@ -329,7 +328,6 @@ func (s *Store) halt() bool {
 
 // release closes everything that is open.
 func (s *Store) release() error {
-	s.removeMark()
 	err := s.closeDatabase()
 	if s.reserve != nil {
 		s.reserve.Refill() // with what a full disk has just got back
@@ -343,6 +341,9 @@ func (s *Store) release() error {
 
 // closeDatabase closes what openDatabase has opened.
 func (s *Store) closeDatabase() error {
+	if s.w != nil {
+		s.removeMark()
+	}
 	var errs []error
 	if s.copies != nil {
 		errs = append(errs, s.copies.Close())

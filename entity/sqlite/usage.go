@@ -25,7 +25,7 @@ func ReadUsage(ctx context.Context, dir string) (u entity.Usage, err error) {
 	if u.File, err = fileSize(path); err != nil {
 		return u, err
 	}
-	db, err := sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(5000)", "query_only(1)"))
+	db, err := openReader(path)
 	if err != nil {
 		return u, err
 	}
