@@ -137,7 +137,7 @@ func (f *follower) reloadNext(ctx context.Context) {
 		if err == nil {
 			loaded()
 		}
-		if err == nil {
+		if err == nil && len(r.names) == 0 { // once for all of them: the document names all that are short
 			err = f.saveMarks(ctx)
 		}
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroom-go/greenroom/entity"
 	"github.com/greenroom-go/greenroom/entity/value"
@@ -154,6 +155,40 @@ func TestMappingsThatAreLoadedAnewHoldUpNoOther(t *testing.T) {
 	}
 	for i := range mappings - 1 {
 		h.is(fmt.Sprint("g", i), "y", n, n)
+	}
+}
+
+// Which mappings have no room is saved when all that there is room for again are loaded, and not after each: ten
+// thousand would write megabytes ten thousand times.
+func TestMappingsThatAreLoadedAnewAreSavedOnce(t *testing.T) {
+	const n, mappings = 5, 8
+	h := build(t, t.TempDir(), houseOptions{mappings: Config{mostValues: n * slotSize * mappings, SaveEvery: time.Hour}})
+	h.fill("large", n*mappings)
+	h.put("large", fmt.Sprintf("insert into e select sum(large.x) over last %d as y", n*mappings))
+	for i := range mappings {
+		h.fill(fmt.Sprint("m", i), n)
+		h.put(fmt.Sprint("m", i), fmt.Sprintf("insert into g%d select sum(m%d.x) over last %d as y", i, i, n))
+	}
+	h.sync(1)
+	reads, times, saved := 0, 0, ""
+	h.counted(func(f *follower, id string) {
+		if id[0] != 'm' {
+			return
+		}
+		if now := string(f.short.stored); now != saved {
+			saved, times = now, times+1
+		}
+		reads++
+	})
+	if err := h.Delete(t.Context(), "large", ""); err != nil {
+		t.Fatal(err)
+	}
+	h.sync(1)
+	for i := range mappings {
+		h.is(fmt.Sprint("g", i), "y", n, n)
+	}
+	if reads != mappings || times != 1 {
+		t.Errorf("%d mappings were read, and %d documents were seen meanwhile", reads, times)
 	}
 }
 
