@@ -125,20 +125,33 @@ type interrupter interface {
 
 // inquiry is what a handler waits for.
 type inquiry struct {
-	call  interrupter // the ask, or another wait; nil when another actor is on the handler's stack
-	first *core       // whom it waited for at first, nil when that is not known; or that other actor
+	call  interrupter // the ask, or another wait; nil for none
+	first *core       // whom it waited for at first, nil when that is not known
+	stack *core       // another actor that runs on the handler's stack, also when the call is over: an inline one may have more mail
 	asked pendingAsk  // the request that it handles and has not promised to answer, if there is one
 	aside bool        // other messages are handled meanwhile
 }
 
 // target returns whom the handler waits for, nil when that is not known.
 func (i *inquiry) target() *core {
-	if i.call != nil {
-		if answerer := i.call.passedTo(); answerer != nil {
-			return answerer.c
-		}
+	if i.call == nil {
+		return i.stack
+	}
+	if answerer := i.call.passedTo(); answerer != nil {
+		return answerer.c
 	}
 	return i.first
+}
+
+// split appends the call, unless it is over, and the actor on the stack to waits, each by itself.
+func (i inquiry) split(waits []inquiry) []inquiry {
+	if i.call != nil && !i.isOver() {
+		waits = append(waits, inquiry{call: i.call, first: i.first, asked: i.asked, aside: i.aside})
+	}
+	if i.stack != nil {
+		waits = append(waits, inquiry{stack: i.stack})
+	}
+	return waits
 }
 
 // answerer is who has to answer a request that was promised or forwarded, nil when that is not known.
@@ -165,7 +178,7 @@ func (c *core) inquireLocked(i inquiry) (before *inquiry, ok bool) {
 	if ext.ending() {
 		return nil, false
 	}
-	if ext.inquiry.call != nil || ext.inquiry.first != nil {
+	if ext.inquiry.call != nil || ext.inquiry.stack != nil {
 		before = new(ext.inquiry)
 	}
 	ext.inquiry = i
@@ -204,11 +217,11 @@ func (c *core) inquired(before *inquiry) {
 	}
 }
 
-// stacked notes that the actor on the handler's stack, if that is all that the handler waits for, now
-// waits itself: for the handler, whose context it has. i may be nil.
+// stacked notes that the actor on the handler's stack, if there is one, now waits itself: for the handler, whose
+// context it has. i may be nil.
 func (i *inquiry) stacked(before, with *core) {
-	if i != nil && i.call == nil {
-		i.first.occupy(before, with)
+	if i != nil {
+		i.stack.occupy(before, with)
 	}
 }
 
@@ -243,9 +256,9 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 			request = wait.request()
 		}
 		if wait != nil && request == nil {
-			all = append(all, i)
+			all = i.split(nil)
 			for _, i := range c.waitingHandlers() {
-				all = append(all, *i)
+				all = i.split(all)
 			}
 			return inquiry{}, all
 		}
@@ -253,10 +266,13 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 		case i.target() == nil || i.aside:
 			i = of
 		case of.call != nil && of.call != i.call: // its handler waits, and another keeps all from going on
-			return inquiry{}, []inquiry{i, of}
+			return inquiry{}, of.split(i.split(nil))
 		}
 	}
-	if i.isOver() {
+	switch {
+	case i.stack != nil:
+		return inquiry{}, i.split(nil)
+	case i.isOver():
 		return inquiry{}, nil
 	}
 	return i, nil
@@ -269,7 +285,7 @@ func (c *core) waitsForNobody() bool {
 	}
 	c.mu.Lock()
 	ext := c.ext
-	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.first == nil && ext.reentry == nil
+	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.stack == nil && ext.reentry == nil
 	c.mu.Unlock()
 	return free
 }

@@ -429,16 +429,16 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 }
 
 // occupy notes that another actor runs on the stack of c's handler, which therefore that
-// one must not ask: the Init of a child, or an inline actor. It changes nothing when c does
-// not wait for before.
+// one must not ask: the Init of a child, or an inline actor. It changes nothing when it is not
+// before that runs there. c may be nil.
 func (c *core) occupy(before, with *core) {
 	if c == nil || c.parent == nil {
 		return // the root has no handlers, and any number of goroutines
 	}
 	c.mu.Lock()
 	ext := c.needExtLocked()
-	if ext.inquiry.call == nil && ext.inquiry.first == before {
-		ext.inquiry.first = with
+	if ext.inquiry.stack == before {
+		ext.inquiry.stack = with
 	}
 	ext.inquiry.aside = ext.inquiry.aside && with == nil
 	c.mu.Unlock()
