@@ -49,9 +49,9 @@ type principalBody struct {
 	Certificate bool `json:"certificate,omitempty"`
 	// For people who log in with the OpenID Connect provider, which must know them by this name.
 	OIDC bool `json:"oidc,omitempty"`
-	// How many KiB it may send in a second; what it sends beyond that is read later. Absent for what
-	// the server allows devices, gateways and admins.
-	Rate int64 `json:"rate_kib,omitempty" minimum:"1" maximum:"1073741824" example:"4096"`
+	// How many KiB it may send in a second; what it sends beyond that is read later. 0 or absent for
+	// what the server allows devices, gateways and admins.
+	Rate int64 `json:"rate_kib,omitempty" minimum:"0" maximum:"1073741824" example:"4096"`
 }
 
 // grantJSON is what a principal may do with which entities.
@@ -76,7 +76,7 @@ type principalJSON struct {
 	By string `json:"by,omitempty" example:"alice"`
 	// How many KiB it may send in a second; absent if that is up to the server.
 	Rate int64 `json:"rate_kib,omitempty" example:"4096"`
-	// Until when it last had to wait because it sent more than it may; absent for never since the
+	// Until when it last had to wait, or was refused, because it sent more than it may; absent for never since the
 	// start of the server.
 	Held int64 `json:"held_ms,omitempty" example:"1451649600512"`
 	// How long its connections and requests have had to wait for that reason, in all.
@@ -139,6 +139,9 @@ type createPrincipalRequest struct{ Body principalBody }
 
 func (a *principalAPI) create(ctx context.Context, in *createPrincipalRequest) (*answer[principalJSON], error) {
 	b := &in.Body
+	if most := int64(access.MaxRate >> 10); b.Rate < 0 || b.Rate > most {
+		return nil, problemf(http.StatusBadRequest, "rate_kib must be an integer from 1 to %d, or 0 for what the server allows, not %d", most, b.Rate)
+	}
 	spec := access.Spec{Name: b.Name, Password: b.Password, Key: b.Key, Certificate: b.Certificate, OIDC: b.OIDC, By: callerOf(ctx).who.Name(), Rate: b.Rate << 10}
 	for _, g := range b.Grants {
 		spec.Grants = append(spec.Grants, access.Grant{Role: access.Role(g.Role), Filter: g.Filter})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -193,7 +194,7 @@ func newTokenList() *cobra.Command {
 			}
 			defer c.close()
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(out, "NAME\tCREDENTIAL\tMAY\tLAST USED\tEXPIRES")
+			fmt.Fprintln(out, "NAME\tCREDENTIAL\tMAY\tKIB/S\tLAST USED\tEXPIRES")
 			for cursor := ""; ; {
 				var page struct {
 					Principals []principalJSON
@@ -208,7 +209,7 @@ func newTokenList() *cobra.Command {
 					for _, g := range p.Grants {
 						grants = append(grants, g.String())
 					}
-					fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Credential, strings.Join(grants, "; "), moment(p.Used), moment(p.Expires))
+					fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Credential, strings.Join(grants, "; "), rate(p.Rate), moment(p.Used), moment(p.Expires))
 				}
 				if cursor = page.Next; cursor == "" {
 					return out.Flush()
@@ -218,6 +219,14 @@ func newTokenList() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&addr, "http", server.DefaultHTTP, "address of the server")
 	return cmd
+}
+
+// rate formats how many KiB a principal may send in a second, if that was set for it.
+func rate(kib int64) string {
+	if kib == 0 {
+		return "default"
+	}
+	return strconv.FormatInt(kib, 10)
 }
 
 // moment formats a time for a table.

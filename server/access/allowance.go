@@ -2,7 +2,9 @@ package access
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,7 +14,7 @@ import (
 // others.
 type Rates struct {
 	// Device is for principals that have the role device for the entity of their name, and nothing
-	// else, and for all devices together that ask for credentials. Gateway is for all others but
+	// else, and for all devices of an address together that ask for credentials. Gateway is for all others but
 	// admins, who may send any number unless their Spec.Rate is set. 0 stands for DefaultRates, and
 	// a negative value means any number.
 	Device, Gateway int64
@@ -27,6 +29,9 @@ func DefaultRates() Rates {
 
 // MaxRate is the most bytes in a second that Spec.Rate may name.
 const MaxRate = 1 << 40
+
+// longest bounds what is owed, so that absurd sizes and rates overflow nothing: over a year.
+const longest time.Duration = 1 << 55
 
 // burst is the time whose bytes a principal may send at once after it has sent nothing for so long.
 const burst = 250 * time.Millisecond
@@ -73,22 +78,44 @@ type allowance struct {
 	// paid is when everything is paid that was charged, from Book.began on. If that is in the past,
 	// the time since then is saved, up to burst.
 	paid atomic.Int64
-	// waited is the sum of the waits that charge has returned, and late when the last of them ends;
-	// 0 for none.
+	// waited is the sum of the waits that charge has returned, and late when the last of them ends, or
+	// that of who was refused would have; 0 for none.
 	waited, late atomic.Int64
+}
+
+// settled reports whether the allowance is as good as new.
+func (a *allowance) settled(now time.Duration) bool { return time.Duration(a.paid.Load()) <= now-burst }
+
+// owe charges bytes that were received already.
+func (a *allowance) owe(now time.Duration, bytes, rate int64) {
+	for {
+		paid := a.paid.Load()
+		if a.paid.CompareAndSwap(paid, after(paid, now, bytes, rate)) {
+			return
+		}
+	}
+}
+
+// after returns what paid is once bytes more are charged.
+func after(paid int64, now time.Duration, bytes, rate int64) int64 {
+	price := longest
+	if p := float64(bytes) / float64(rate) * float64(time.Second); p < float64(longest) {
+		price = time.Duration(max(0, p))
+	}
+	return int64(min(max(time.Duration(paid), now-burst)+price, now+longest))
 }
 
 // charge charges bytes at a time, and returns how long their sender must wait for what was charged
 // before. If that is longer than patience, it charges nothing and reports false.
 func (a *allowance) charge(now time.Duration, bytes, rate int64, patience time.Duration) (wait time.Duration, ok bool) {
-	price := time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
 	for {
 		paid := a.paid.Load()
 		wait = max(0, time.Duration(paid)-now)
 		if wait > patience {
+			a.late.Store(paid)
 			return wait, false
 		}
-		if a.paid.CompareAndSwap(paid, int64(max(time.Duration(paid), now-burst)+price)) {
+		if a.paid.CompareAndSwap(paid, after(paid, now, bytes, rate)) {
 			if wait > 0 {
 				a.waited.Add(int64(wait))
 				a.late.Store(paid)
@@ -98,6 +125,40 @@ func (a *allowance) charge(now time.Duration, bytes, rate int64, patience time.D
 	}
 }
 
+// maxNewcomers bounds the addresses whose devices without credentials have allowances of their own.
+const maxNewcomers = 10_000
+
+// newcomers are the allowances of devices that ask for credentials, by the key of their address: one
+// of them must not make those of others wait. Its methods may be called concurrently.
+type newcomers struct {
+	mu sync.Mutex
+	of map[string]*allowance // guarded by mu
+
+	others allowance // of those for whom there is no room
+}
+
+// at returns the allowance of an address.
+func (n *newcomers) at(key string, now time.Duration) *allowance {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a := n.of[key]
+	if a != nil {
+		return a
+	}
+	if len(n.of) >= maxNewcomers {
+		maps.DeleteFunc(n.of, func(_ string, a *allowance) bool { return a.settled(now) })
+	}
+	if len(n.of) >= maxNewcomers {
+		return &n.others
+	}
+	if n.of == nil {
+		n.of = make(map[string]*allowance)
+	}
+	a = new(allowance)
+	n.of[key] = a
+	return a
+}
+
 // Charge charges a principal for bytes that it sends, and returns how long the caller must wait before
 // it handles them: until what the principal has sent before is within its rate. Those who wait do so
 // in the order of their calls. If it would be longer than patience, Charge charges nothing, and the
@@ -105,16 +166,9 @@ func (a *allowance) charge(now time.Duration, bytes, rate int64, patience time.D
 //
 // Where nobody has to log in, everybody may send any number. Charge does not block.
 func (b *Book) Charge(p *Principal, bytes int64, patience time.Duration) (wait time.Duration, err error) {
-	if !b.Guarded() {
+	a, rate := b.allowanceOf(p)
+	if a == nil {
 		return 0, nil
-	}
-	rate := b.rates.of(p)
-	if rate <= 0 {
-		return 0, nil
-	}
-	a := &p.allowance
-	if p.name == provisionerName {
-		a = &b.newcomers
 	}
 	wait, ok := a.charge(time.Since(b.began), bytes, rate, patience)
 	if !ok {
@@ -125,4 +179,26 @@ func (b *Book) Charge(p *Principal, bytes int64, patience time.Duration) (wait t
 		b.waited.Add(int64(wait))
 	}
 	return wait, nil
+}
+
+// Owe is Charge for bytes that were received before their number was known: whatever the principal
+// sends next waits for them. It does not block.
+func (b *Book) Owe(p *Principal, bytes int64) {
+	if a, rate := b.allowanceOf(p); a != nil {
+		a.owe(time.Since(b.began), bytes, rate)
+	}
+}
+
+// allowanceOf returns the allowance of a principal and its rate, or nil if it may send any number.
+func (b *Book) allowanceOf(p *Principal) (a *allowance, rate int64) {
+	if !b.Guarded() {
+		return nil, 0
+	}
+	if rate = b.rates.of(p); rate <= 0 {
+		return nil, 0
+	}
+	if p.newcomer != nil {
+		return p.newcomer, rate
+	}
+	return &p.allowance, rate
 }

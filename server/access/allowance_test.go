@@ -3,8 +3,9 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
-	"runtime"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,26 +108,82 @@ func TestRatesAreThoseOfTheRoleOrOfThePrincipal(t *testing.T) {
 		if s := b.Stats(); s.Held != 5 || s.Waits != 5 || s.Waited != 5*(3*time.Second-burst) {
 			t.Errorf("stats %+v", s)
 		}
-		time.Sleep(HeldFor + 3*time.Second)
+		time.Sleep(HeldFor + 4*time.Second)
 		if s := b.Stats(); s.Held != 0 {
 			t.Errorf("%d are held, long after", s.Held)
 		}
 	})
 }
 
-func TestDevicesWithoutCredentialsShareTheRateOfOne(t *testing.T) {
+func TestAllowancesOverflowForNothing(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ bytes, rate int64 }{{math.MaxInt64, 1}, {math.MaxInt64, 1 << 20}, {math.MinInt64, 1000}, {-1, 1000}} {
+		var a allowance
+		now := time.Hour
+		a.charge(now, 1000, 1000, 0)
+		for range 3 {
+			a.charge(now, tt.bytes, tt.rate, math.MaxInt64)
+			a.owe(now, tt.bytes, tt.rate)
+		}
+		if wait, _ := a.charge(now, 0, 1000, 0); wait < time.Second-burst {
+			t.Errorf("after %d bytes at %d a second: %v, which is less than was owed before", tt.bytes, tt.rate, wait)
+		}
+	}
+}
+
+func TestDevicesWithoutCredentialsShareTheRateOfOneAtEachAddress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := Open(t.Context(), noStore{}, Config{Required: true})
+		b, err := Open(t.Context(), noStore{}, Config{Required: true, Rates: Rates{Device: 1000}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer b.Close(context.Background())
-		one, other := &Principal{name: provisionerName}, &Principal{name: provisionerName}
-		rate := int64(runtime.GOMAXPROCS(0)) << 19
-		_, _ = b.Charge(one, rate, 0)
-		if wait, err := b.Charge(other, 1, math.MaxInt64); wait != time.Second-burst || err != nil {
-			t.Errorf("%v %v", wait, err)
+		b.keys["key"] = &provisionKey{}
+		from := func(address string) *Principal {
+			p, ok := b.Provisioner(netip.MustParseAddr(address))
+			if !ok {
+				t.Fatal("there is a provision key")
+			}
+			return p
+		}
+		_, _ = b.Charge(from("2001:db8::1"), 1000, 0)
+		for address, want := range map[string]time.Duration{"2001:db8::2": time.Second - burst, "2001:db8:0:1::1": 0, "192.0.2.1": 0} {
+			if wait, err := b.Charge(from(address), 1, math.MaxInt64); wait != want || err != nil {
+				t.Errorf("%s: %v %v, want %v", address, wait, err, want)
+			}
+		}
+		for i := range maxNewcomers + 10 { // those that owe nothing make room
+			_ = b.newcomers.at(fmt.Sprint("a", i), time.Since(b.began))
+		}
+		if n := len(b.newcomers.of); n > maxNewcomers {
+			t.Errorf("%d allowances are kept", n)
+		}
+		if wait, _ := b.Charge(from("2001:db8::3"), 0, math.MaxInt64); wait != time.Second-burst+time.Millisecond {
+			t.Errorf("the debt of an address has become %v", wait)
+		}
+	})
+}
+
+func TestWhoIsRefusedIsHeldAndTheClockDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, err := Open(t.Context(), noStore{}, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close(context.Background())
+		if _, _, err := b.Create(t.Context(), &Spec{Name: "admin", Grants: []Grant{{Role: Admin}}, Rate: 1000}); err != nil {
+			t.Fatal(err)
+		}
+		p := b.find("admin")
+		b.Owe(p, 10_000)
+		if _, err := b.Charge(p, 1, time.Second); !errors.Is(err, ErrRate) {
+			t.Error(err)
+		}
+		info, err := b.Info("admin")
+		if until := time.Until(info.Held); err != nil || until != 10*time.Second-burst || b.Stats().Held != 1 {
+			t.Errorf("held for %v, %v; %+v", until, err, b.Stats())
 		}
 	})
 }

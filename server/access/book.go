@@ -60,7 +60,7 @@ type Book struct {
 
 	rates     Rates
 	began     time.Time // from which allowances count
-	newcomers allowance // of all devices that ask for credentials
+	newcomers newcomers
 	// How often principals had to wait because of their rates, and the sum of these waits.
 	waits, waited atomic.Int64
 
@@ -367,8 +367,8 @@ type Info struct {
 	Used       time.Time // zero: never
 	By         string
 	Rate       int64 // Spec.Rate
-	// Held is until when it last had to wait because it sent more than its rate, zero for never
-	// since the start of the server, and Waited the sum of the waits of its connections and requests.
+	// Held is until when it last had to wait, or would have had to if that had not been refused,
+	// because it sent more than its rate; zero for never since the start of the server. Waited is the sum of the waits of its connections and requests.
 	Held   time.Time
 	Waited time.Duration
 }
@@ -545,7 +545,7 @@ func (b *Book) info(p *Principal) Info {
 		i.Used = time.UnixMilli(used)
 	}
 	if late := p.allowance.late.Load(); late != 0 {
-		i.Held = b.began.Add(time.Duration(late))
+		i.Held = time.Now().Add(time.Duration(late) - time.Since(b.began)) // whatever the clock was set to since
 	}
 	return i
 }

@@ -52,6 +52,7 @@ type Principal struct {
 	used    atomic.Int64      // milliseconds since the epoch, 0: never
 
 	allowance allowance
+	newcomer  *allowance // of a device that asks for credentials, instead of allowance; otherwise nil
 
 	mu        sync.Mutex
 	ended     bool               // revoked or expired; guarded by mu

@@ -217,15 +217,15 @@ func (b *Book) RevokeProvisionKey(ctx context.Context, name string) error {
 // provisionerName is the name of a device that has no principal yet. No principal can have it.
 const provisionerName = "+provision"
 
-// Provisioner returns the principal of a device that requests credentials. It reports false if there
+// Provisioner returns the principal of a device that requests credentials from an address. It reports false if there
 // is no provision key: then no device may connect to request any.
-func (b *Book) Provisioner() (*Principal, bool) {
+func (b *Book) Provisioner(from netip.Addr) (*Principal, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if len(b.keys) == 0 || !b.Guarded() {
 		return nil, false
 	}
-	return &Principal{name: provisionerName}, true
+	return &Principal{name: provisionerName, newcomer: b.newcomers.at(AddressKey(from), time.Since(b.began))}, true
 }
 
 // FindProvisionKey returns the provision key of a name if the secret is correct and the key has not

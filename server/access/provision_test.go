@@ -19,7 +19,7 @@ func TestProvisionKeysAreKeptAndBounded(t *testing.T) {
 		if _, _, err := b.CreateProvisionKey(t.Context(), &spec); !errors.Is(err, ErrInvalid) {
 			t.Errorf("where nobody has to log in: %v", err)
 		}
-		if _, ok := b.Provisioner(); ok {
+		if _, ok := b.Provisioner(from); ok {
 			t.Error("somebody without credentials is let in")
 		}
 		if _, _, err := b.Create(t.Context(), &Spec{Name: "admin", Grants: []Grant{{Role: Admin}}}); err != nil {
@@ -98,7 +98,7 @@ func TestProvisionKeysAreKeptAndBounded(t *testing.T) {
 		if _, err := again.Provision(t.Context(), "sensors", "sensor-4", ""); !errors.Is(err, ErrInvalid) {
 			t.Errorf("after it was revoked: %v", err)
 		}
-		if _, ok := again.Provisioner(); ok {
+		if _, ok := again.Provisioner(from); ok {
 			t.Error("somebody without credentials is let in")
 		}
 	})

@@ -153,6 +153,22 @@ func (g *guarded) testLogin() {
 	p.wait("the pages", `document.querySelector('.top .logout')`)
 	evaluate[bool](p, `(location.hash = '#/access', true)`)
 	p.wait("who may do what", `document.querySelectorAll('.access .listed').length === 2 && document.querySelectorAll('.access .listed tbody tr').length > 1`)
+	p.do("make who may send little", chromedp.SendKeys(`.create-token input[type=text]`, "eager"), chromedp.SendKeys(`.create-token input[type=number]`, "1"), chromedp.Click(`.create-token button`))
+	p.wait("its token and its rate", `document.querySelector('.create-token code') && [...document.querySelectorAll('.access .listed tr')].some((e) => e.textContent.includes('eager') && e.textContent.includes('1 KiB/s'))`)
+	token := evaluate[string](p, `document.querySelector('.create-token code').textContent`)
+	for range 3 { // each costs two seconds
+		req, err := http.NewRequestWithContext(g.t.Context(), http.MethodGet, g.url+"/v1/types", http.NoBody)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := g.client.Do(req)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	}
+	p.wait("it is held back", `document.querySelector('.access .held')?.textContent === 'held back'`)
 	p.requireFits()
 	if cut := evaluate[[]string](p, `[...document.querySelectorAll('.access .listed tbody :is(th, td)'), document.querySelector('.top .logout')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent)`); len(cut) > 0 {
 		g.t.Errorf("on a phone these are cut off: %q", cut)

@@ -2,6 +2,7 @@ package mqtt
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,130 @@ func (c *rawClient) publishes(messages, cost int) {
 	for i := range messages {
 		body := append([]byte{0, byte(len(topic))}, topic...)
 		c.write(0x32, append(append(body, 0, byte(i+1)), payload...))
+	}
+}
+
+// greedyBook has an admin and a device greedy, and returns the token of the device.
+func greedyBook(t *testing.T, rate int64) (b *access.Book, token string) {
+	t.Helper()
+	b, err := access.Open(t.Context(), &documents{all: map[string][]byte{}}, access.Config{Rates: access.Rates{Device: rate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []access.Spec{{Name: "admin", Grants: []access.Grant{{Role: access.Admin}}}, {Name: "greedy", Grants: []access.Grant{{Role: access.Device}}}} {
+		if token, _, err = b.Create(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b, token
+}
+
+func TestWhatComesWithConnectIsPaidToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 64 << 10
+		book, token := greedyBook(t, rate)
+		defer book.Close(context.Background())
+		withBroker(t, Config{Access: book}, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+			body := connectAs("a", token)
+			all := append(binary.AppendUvarint([]byte{0x10}, uint64(len(body))), body...)
+			for range 1000 {
+				all = append(all, 0xc0, 0) // PINGREQ
+			}
+			began := time.Now()
+			for range 5 {
+				c := p.connect(t)
+				go func() { _, _ = c.nc.Write(all) }()
+				for range 1001 {
+					c.read()
+				}
+				_ = c.nc.Close()
+			}
+			if took, least := time.Since(began), 5*1000*packetCost*time.Second/rate-20*time.Second; took < least {
+				t.Errorf("all was read after %v, want at least %v", took, least)
+			}
+		})
+	})
+}
+
+func TestWhoWaitsHoldsNoRoomOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book, token := greedyBook(t, 1024)
+		defer book.Close(context.Background())
+		withBroker(t, Config{Access: book}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+			c := p.login(t, "a", token)
+			go func() { _, _ = io.Copy(io.Discard, c.in) }()
+			time.Sleep(time.Minute)
+			const topic = "e/greedy/telemetry"
+			body := append([]byte{0, byte(len(topic))}, topic...)
+			body = append(body, make([]byte, 10_000)...)
+			packet := append(binary.AppendUvarint([]byte{0x30}, uint64(len(body))), body...)
+			packet = append(packet, 0xc0, 0)
+			go func() { _, _ = c.nc.Write(packet) }()
+			synctest.Wait() // PINGREQ waits
+			if used := b.intake.Used(); used != 0 {
+				t.Errorf("%d bytes of room are held while the connection waits", used)
+			}
+			if n := b.received[0].Load(); n != 1 {
+				t.Errorf("%d messages are handled before the wait, want the one that was received", n)
+			}
+			_ = c.nc.Close()
+		})
+	})
+}
+
+func TestAWaitEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
+	const rate = 1 << 10
+	for name, end := range map[string]func(*testing.T, *access.Book, *Broker, *pipes, string) time.Duration{
+		"revoked": func(t *testing.T, book *access.Book, _ *Broker, _ *pipes, _ string) time.Duration {
+			if err := book.Revoke(t.Context(), "greedy"); err != nil {
+				t.Error(err)
+			}
+			return farewell
+		},
+		"shut down": func(_ *testing.T, _ *access.Book, b *Broker, _ *pipes, _ string) time.Duration {
+			b.Close(context.Background())
+			return 0
+		},
+		"too long": func(t *testing.T, book *access.Book, b *Broker, p *pipes, token string) time.Duration {
+			who, _ := book.Find("greedy")
+			book.Owe(who, 10*rate) // for who connects
+			c := p.connect(t)
+			c.write(0x10, connectAs("b", token))
+			if kind, body := c.read(); kind != 0x20 || body[1] != 3 {
+				t.Errorf("CONNACK: %x % x", kind, body)
+			}
+			book.Owe(who, 60*rate)
+			return 30*time.Second + farewell // the wait that had begun before, and then one too long
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				book, token := greedyBook(t, rate)
+				defer book.Close(context.Background())
+				withBroker(t, Config{Access: book}, func(t *testing.T, b *Broker, p *pipes, _ *heldRuntime) {
+					c := p.login(t, "a", token)
+					who, _ := book.Find("greedy")
+					book.Owe(who, 30*rate)
+					go func() {
+						for range 100 {
+							if _, err := c.nc.Write([]byte{0xc0, 0}); err != nil {
+								return
+							}
+						}
+					}()
+					synctest.Wait()
+					began := time.Now()
+					within := end(t, book, b, p, token)
+					if _, err := io.Copy(io.Discard, c.in); err != nil || time.Since(began) > within {
+						t.Errorf("the connection ended after %v, want %v at most: %v", time.Since(began), within, err)
+					}
+				})
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -117,6 +118,11 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 		return packets.ErrClientIdentifierNotValid
 	}
 	if err := h.broker.login(c, cl, &pk); err != nil {
+		return h.broker.turnAway(cl, err)
+	}
+	if err := c.payConnect(); errors.Is(err, net.ErrClosed) {
+		return err
+	} else if err != nil {
 		return h.broker.turnAway(cl, err)
 	}
 	h.broker.hearOut(cl.ID)

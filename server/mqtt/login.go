@@ -113,7 +113,7 @@ func (b *Broker) identityOf(user, password string) (id layout.Identity, ok bool)
 // accepted provisionally: it may only request credentials.
 func (b *Broker) identify(attempt *access.Attempt) (who *access.Principal, provisional bool, err error) {
 	if attempt.Name == provisionUser && attempt.Token == "" && attempt.Password == "" && attempt.Certificate == "" {
-		if who, ok := b.access.Provisioner(); ok {
+		if who, ok := b.access.Provisioner(attempt.Address); ok {
 			return who, true, nil
 		}
 	}

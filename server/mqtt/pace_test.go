@@ -89,15 +89,20 @@ func (d *documents) DeleteDoc(_ context.Context, kind, id, _ string) error {
 	return nil
 }
 
-// login connects with a token.
-func (p *pipes) login(t *testing.T, id, token string) *rawClient {
-	t.Helper()
-	c := p.connect(t)
+// connectAs is the body of a CONNECT with a token.
+func connectAs(id, token string) []byte {
 	body := []byte{0, 4, 'M', 'Q', 'T', 'T', 4, 0xc2, 0, 60}
 	for _, text := range []string{id, token, token} {
 		body = append(binary.BigEndian.AppendUint16(body, uint16(len(text))), text...)
 	}
-	c.write(0x10, body)
+	return body
+}
+
+// login connects with a token.
+func (p *pipes) login(t *testing.T, id, token string) *rawClient {
+	t.Helper()
+	c := p.connect(t)
+	c.write(0x10, connectAs(id, token))
 	if kind, body := c.read(); kind != 0x20 || body[1] != 0 {
 		t.Fatalf("CONNACK: %x % x", kind, body)
 	}

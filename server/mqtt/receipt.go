@@ -49,7 +49,8 @@ func (r *receipt) end() {
 }
 
 // Read is called by mochi. It stops before the last byte of the length of a large packet, so that
-// what is before it is handled, and then waits for room.
+// what is before it is handled, and then waits for room. It also stops at the end of a large packet,
+// so that its room is given back before what follows has to wait.
 func (c *conn) Read(p []byte) (n int, err error) {
 	r := &c.receipt
 	if !r.frames.large { // mochi has handled what it has
@@ -64,13 +65,14 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		c.reads.Add(1)
 	}
 	at, length := r.frames.next(p[:n])
-	if err := c.pay(r.frames.owed); err != nil {
+	if err := c.payFor(0); err != nil {
 		return 0, err
 	}
-	r.frames.owed = 0
 	if length > 0 && at == 0 {
-		if err := c.pay(r.frames.cost(length)); err != nil {
-			return 0, err
+		if length <= maxPacketBytes { // mochi refuses others
+			if err := c.payFor(r.frames.cost(length)); err != nil {
+				return 0, err
+			}
 		}
 		if err := c.admit(length); err != nil {
 			return 0, err
@@ -79,7 +81,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		at, length = r.frames.next(p[1:n])
 		at++
 	}
-	if length == 0 {
+	if at == n {
 		return n, err
 	}
 	r.ahead = append(slices.Clone(p[at:n]), r.ahead...)
@@ -128,11 +130,11 @@ type frames struct {
 	large  bool   // these are of a large packet
 	begun  bool   // the header of the first packet is complete
 	kind   byte   // the first byte of the packet
-	owed   int64  // what small packets that have begun cost, and is not paid
+	owed   int64  // what packets that have begun cost, and is not paid
 }
 
-// next takes bytes, up to the last byte of the length of a large packet. at is how many it has
-// taken, and large the length of that packet, or 0 if it has taken all.
+// next takes bytes, up to the last byte of the length of a large packet, or the end of one. at is how
+// many it has taken, and large the length of a packet that begins, otherwise 0.
 func (f *frames) next(p []byte) (at int, large uint32) {
 	for at < len(p) {
 		switch {
@@ -140,7 +142,10 @@ func (f *frames) next(p []byte) (at int, large uint32) {
 			n := min(len(p)-at, int(f.left))
 			at += n
 			f.left -= uint32(n) //nolint:gosec // at most f.left
-			f.large = f.large && f.left > 0
+			if f.large && f.left == 0 {
+				f.large = false
+				return at, 0
+			}
 			continue
 		case f.header == 0:
 			f.header, f.length, f.kind = 1, 0, p[at]

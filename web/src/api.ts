@@ -235,11 +235,11 @@ export const api = {
 
   principal: (name: string, signal?: AbortSignal) => get<Principal>(apiPath(["principals", name]), signal),
 
-  createPrincipal: (name: string, role: string, filter: string) =>
+  createPrincipal: (name: string, role: string, filter: string, rate = 0) =>
     send<Principal>(apiPath(["principals"]), {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ name, grants: [{ role, ...(filter === "" ? {} : { filter }) }] }),
+      body: JSON.stringify({ name, grants: [{ role, ...(filter === "" ? {} : { filter }) }], ...(rate === 0 ? {} : { rate_kib: rate }) }),
     }),
 
   /** The principals that somebody has created, or that were provisioned with a key. */

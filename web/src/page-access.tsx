@@ -2,6 +2,7 @@ import { useSignal } from "@preact/signals";
 import { AccessNav } from "./access-nav";
 import { api, describe } from "./api";
 import { attempt } from "./attempt";
+import { now } from "./clock";
 import { formatTime } from "./format";
 import { usePolled } from "./polled";
 import { caller } from "./session";
@@ -11,6 +12,10 @@ const roles = ["viewer", "device", "operator", "admin"] as const;
 
 function grantText(principal: Principal): string {
   return principal.grants.map(({ role, filter }) => (filter ? `${role} over ${filter}` : role)).join("; ");
+}
+
+function rateText(principal: Principal): string {
+  return principal.rate_kib === undefined ? "default" : `${principal.rate_kib} KiB/s`;
 }
 
 function moment(ms: number | undefined): string {
@@ -29,6 +34,7 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
             <th scope="col">Name</th>
             <th scope="col">Permissions</th>
             <th scope="col">Credential</th>
+            <th scope="col">Rate</th>
             <th scope="col">Last used</th>
             <th scope="col">Expires</th>
             <th scope="col">
@@ -45,6 +51,7 @@ function List({ principals, onError }: { principals: readonly Principal[]; onErr
               </th>
               <td>{grantText(principal)}</td>
               <td>{principal.credential}</td>
+              <td data-label="rate">{rateText(principal)}</td>
               <td data-label="used">{moment(principal.used_ms)}</td>
               <td data-label="expires">{moment(principal.expires_ms)}</td>
               <td>
@@ -65,12 +72,14 @@ const heldFor = 10_000;
 
 /** Marks a principal that sends more than it may, and is read later. */
 function Held({ principal }: { principal: Principal }) {
-  if (principal.held_ms === undefined || principal.held_ms < Date.now() - heldFor) return null;
+  if (principal.held_ms === undefined || principal.held_ms < now.value - heldFor) return null;
   return (
-    <span class="held" title={`It sends more than it may, and is read later: it has waited for ${(principal.waited_s ?? 0).toFixed(1)} s in all`}>
+    <>
       {" "}
-      held back
-    </span>
+      <span class="held" title={`It sends more than it may, and is read later: it has waited for ${(principal.waited_s ?? 0).toFixed(1)} s in all`}>
+        held back
+      </span>
+    </>
   );
 }
 
@@ -79,13 +88,14 @@ function Create() {
   const name = useSignal("");
   const role = useSignal<string>("viewer");
   const filter = useSignal("");
+  const rate = useSignal("");
   const token = useSignal("");
   const error = useSignal("");
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     token.value = "";
     try {
-      const made = await api.createPrincipal(name.value, role.value, filter.value);
+      const made = await api.createPrincipal(name.value, role.value, filter.value, Number(rate.value));
       token.value = made.token ?? "";
       error.value = "";
       name.value = "";
@@ -116,6 +126,19 @@ function Create() {
           placeholder={role.value === "device" ? "the entity with its name" : "all"}
           value={filter.value}
           onInput={(e) => (filter.value = e.currentTarget.value)}
+        />
+      </label>
+      <label>
+        <span>Rate (KiB/s)</span>
+        <input
+          type="number"
+          min={1}
+          max={2 ** 30}
+          step={1}
+          placeholder="default"
+          title="How much it may send in a second; what it sends beyond that is read later"
+          value={rate.value}
+          onInput={(e) => (rate.value = e.currentTarget.value)}
         />
       </label>
       <button type="submit" disabled={name.value === ""}>

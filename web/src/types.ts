@@ -1089,7 +1089,7 @@ export interface Principal {
   /** Absent for never. */
   expires_ms?: number;
   grants: Grant[];
-  /** Until when it last had to wait because it sent more than it may; absent for never since the start of the server. */
+  /** Until when it last had to wait, or was refused, because it sent more than it may; absent for never since the start of the server. */
   held_ms?: number;
   name: string;
   /** How many KiB it may send in a second; absent if that is up to the server. */
@@ -1120,7 +1120,7 @@ export interface PrincipalBody {
   oidc?: boolean;
   /** For devices that have a name and a password; 8 to 1024 bytes. */
   password?: string;
-  /** How many KiB it may send in a second; what it sends beyond that is read later. Absent for what the server allows devices, gateways and admins. */
+  /** How many KiB it may send in a second; what it sends beyond that is read later. 0 or absent for what the server allows devices, gateways and admins. */
   rate_kib?: number;
 }
 
