@@ -78,7 +78,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 		r.frames.begin(length)
-		at, length = r.frames.next(p[1:n])
+		at, _ = r.frames.next(p[1:n])
 		at++
 	}
 	if at == n {
