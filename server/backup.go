@@ -18,11 +18,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// Files of a SQLite store.
-const (
-	databaseFile = "greenroom.db"
-	openFile     = "greenroom.open" // tells that the WAL has to be there
-)
+// databaseFile is the name of a SQLite store's file.
+const databaseFile = "greenroom.db"
 
 // BackupInfo describes a backup.
 type BackupInfo struct {
@@ -113,7 +110,7 @@ func Restore(ctx context.Context, from, store string) (info BackupInfo, err erro
 	if err := execSQLite(ctx, part, "DELETE FROM meta WHERE name = 'copied'"); err != nil {
 		return info, fmt.Errorf("restore: %w", err)
 	}
-	if err := os.Remove(filepath.Join(a.dir, openFile)); err != nil && !errors.Is(err, os.ErrNotExist) { // of a store whose other files are gone
+	if err := sqlite.Unmark(a.dir); err != nil { // the mark of a store whose other files are gone
 		return info, fmt.Errorf("restore: %w", err)
 	}
 	if err := settleFile(part, to); err != nil {

@@ -54,7 +54,7 @@ func TestBackupOfARunningServerIsRestored(t *testing.T) {
 		t.Errorf("over a store that exists: %v", err)
 	}
 	restored := t.TempDir()
-	if err := os.WriteFile(filepath.Join(restored, openFile), nil, 0o600); err != nil { // of a store that was lost
+	if err := os.WriteFile(filepath.Join(restored, "greenroom.open"), nil, 0o600); err != nil { // of a store that was lost
 		t.Fatal(err)
 	}
 	if again, err := Restore(t.Context(), file, restored); err != nil || again != info {

@@ -46,6 +46,15 @@ func (s *Store) setMark() {
 
 // removeMark removes the mark, before the database is closed: the WAL may be missing from then on.
 func (s *Store) removeMark() {
-	_ = os.Remove(filepath.Join(filepath.Dir(s.path), markName))
+	_ = Unmark(filepath.Dir(s.path))
 	s.marked = false
+}
+
+// Unmark makes a directory forget that its store was not closed, so that another database may take the place of a lost
+// one. It does nothing where there is no such store.
+func Unmark(dir string) error {
+	if err := os.Remove(filepath.Join(dir, markName)); !os.IsNotExist(err) {
+		return err
+	}
+	return nil
 }

@@ -11,16 +11,7 @@ import (
 // What reads a store without being its server leaves it as it is, also when the server has crashed: who closes a
 // database last has SQLite remove the WAL, whose absence would tell the next server that it is lost.
 func TestReadersLeaveACrashedStoreAsItIs(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	if err := s.Commit(t.Context(), batch(1, 1, 1)); err != nil {
-		t.Fatal(err)
-	}
-	crash := t.TempDir()
-	if err := os.CopyFS(crash, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, s)
+	dir, crash := closedAndCrashed(t)
 	for name, read := range map[string]func(dir string) error{
 		"usage": func(dir string) error {
 			u, err := ReadUsage(t.Context(), dir)
@@ -65,6 +56,21 @@ func TestReadersLeaveACrashedStoreAsItIs(t *testing.T) {
 	}
 }
 
+// closedAndCrashed returns the directory of a store that has one change and is closed, and a copy from before it was.
+func closedAndCrashed(t *testing.T) (closed, crashed string) {
+	t.Helper()
+	closed, crashed = t.TempDir(), t.TempDir()
+	s := open(t, closed, Options{})
+	if err := s.Commit(t.Context(), batch(1, 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(crashed, os.DirFS(closed)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	return closed, crashed
+}
+
 // holdsAll opens and closes a store that has one change.
 func holdsAll(t *testing.T, dir string) error {
 	s, err := Open(t.Context(), dir, Options{})
@@ -79,16 +85,7 @@ func holdsAll(t *testing.T, dir string) error {
 
 // An opening that fails has SQLite remove the WAL as well.
 func TestAStoreThatCouldNotBeOpenedIsNotTakenForDamaged(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir, Options{})
-	if err := s.Commit(t.Context(), batch(1, 1, 1)); err != nil {
-		t.Fatal(err)
-	}
-	crash := t.TempDir()
-	if err := os.CopyFS(crash, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, s)
+	_, crash := closedAndCrashed(t)
 	failed := &Store{path: filepath.Join(crash, databaseName), opts: Options{Logger: slog.New(slog.DiscardHandler)}}
 	if err := errors.Join(failed.openDatabase(t.Context()), failed.closeDatabase()); err != nil { // as on a full disk
 		t.Fatal(err)

@@ -173,8 +173,9 @@ func (b *Book) Stats() Stats {
 		OK: b.logins[loginOK].Load(), Failed: b.logins[loginFailed].Load(), Slowed: b.logins[loginSlowed].Load(), Busy: b.logins[loginBusy].Load(),
 		Principals: len(b.byName), Waits: b.waits.Load(), Waited: time.Duration(b.waited.Load()),
 	}
+	since := time.Since(b.began) - HeldFor
 	for _, p := range b.byName {
-		if late := p.allowance.late.Load(); late != 0 && time.Duration(late) > time.Since(b.began)-HeldFor {
+		if late := time.Duration(p.allowance.late.Load()); late != 0 && late > since {
 			s.Held++
 		}
 	}
