@@ -146,7 +146,9 @@ func (i *inquiry) target() *core {
 // split appends the call, unless it is over, and the actor on the stack to waits, each by itself.
 func (i inquiry) split(waits []inquiry) []inquiry {
 	if i.call != nil && !i.isOver() {
-		waits = append(waits, inquiry{call: i.call, first: i.first, asked: i.asked, aside: i.aside})
+		call := i
+		call.stack = nil
+		waits = append(waits, call)
 	}
 	if i.stack != nil {
 		waits = append(waits, inquiry{stack: i.stack})

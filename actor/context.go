@@ -182,9 +182,9 @@ func (c *cell[M]) beginAsk(s *mailbox[M], ask pendingAsk) {
 }
 
 // enterAsk is beginAsk and [mailbox.enter], for a request that comes next.
-func (c *cell[M]) enterAsk(s *mailbox[M], e *envelope[M], ask pendingAsk) bool {
+func (c *cell[M]) enterAsk(s *mailbox[M], ask pendingAsk) bool {
 	c.core.mu.Lock()
-	entered := s.enter(e)
+	_, entered := s.enter(s.head.Load())
 	if entered {
 		s.asker = ask
 	}
@@ -278,7 +278,7 @@ func (o origin) located() origin {
 	if o.turn != nil && !o.here {
 		c, _ := o.turn.running()
 		c = c.onStackOf()
-		o.here = c.worker.Load().isHere(c) || c.isHere()
+		o.here = c.runner() != nil || c.isHere()
 	}
 	return o
 }

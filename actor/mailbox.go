@@ -210,12 +210,13 @@ func (s *mailbox[M]) setHead(n int) { s.head.Store(uint32(n) << headShift) }
 // REQUIRES: the turn owns the actor.
 func (s *mailbox[M]) peek() *envelope[M] { return &s.batch[s.done()] }
 
-// enter takes the next envelope and marks that its handler runs. It reports false when the
-// actor was taken away from the handler before.
-func (s *mailbox[M]) enter(e *envelope[M]) bool {
-	s.cur = e
-	h := s.head.Load()
-	return h&claimed == 0 && s.head.CompareAndSwap(h, (h>>headShift+1)<<headShift|inHandler)
+// enter takes the envelope that is next by head, and marks that its handler runs: with mark, which head is then. It
+// reports false when the actor was taken away from the handler before.
+func (s *mailbox[M]) enter(head uint32) (mark uint32, ok bool) {
+	i := head >> headShift
+	s.cur = &s.batch[i]
+	mark = (i+1)<<headShift | inHandler
+	return mark, head&claimed == 0 && s.head.CompareAndSwap(head, mark)
 }
 
 // leave takes the mark back, if there is one. It reports false when the actor was taken away from the handler.

@@ -24,7 +24,7 @@ type pause struct {
 // may not, and when the caller is another goroutine that has the handler's own context.
 func (p *pause) begin(sys *System, from *core, w *worker, here bool) error {
 	if w == nil || w.current.Load() != from || w.out.Load() {
-		p.waiter, p.from, p.parking.own = sys.waiters.get(), from, here
+		p.waiter, p.from, p.parking.here = sys.waiters.get(), from, here
 		return nil
 	}
 	if !w.isOnStack() { // whose stack would be set aside, and not the handler's
@@ -48,7 +48,7 @@ func (p *pause) await(sys *System, done <-chan struct{}) bool {
 		return true
 	}
 	if c := p.from; c != nil {
-		defer c.cover(p.parking.own).uncover()
+		defer c.cover(p.parking.here).uncover()
 	}
 	return sys.sched.waitFor(p.waiter.told, done)
 }
@@ -98,7 +98,7 @@ type parking struct {
 	who   *core
 	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
 	state atomic.Uint32
-	own   bool // of a pause, where it has room: the wait is that of the handler of from, or of its Init
+	here  bool // of a pause, where it has room: the wait is that of the handler of from, or of its Init
 }
 
 const (

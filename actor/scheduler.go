@@ -245,9 +245,9 @@ func (s *scheduler) waiting() bool {
 
 // cover is stepOut for a wait that may be on any goroutine: at worst one worker too many
 // is added for each that runs an actor. It returns the worker that is covered for,
-// nil if none is. In a bulkhead only one is on whose stack the wait is, which own says: the caller
+// nil if none is. In a bulkhead only one is on whose stack the wait is, which here says: the caller
 // goes on as soon as its wait is over, and is one too many from then until its handler returns.
-func (c *core) cover(own bool) *worker {
+func (c *core) cover(here bool) *worker {
 	c = c.onStackOf()
 	w := c.worker.Load()
 	if w == nil {
@@ -255,7 +255,7 @@ func (c *core) cover(own bool) *worker {
 	} else if w.current.Load() != c {
 		return nil
 	}
-	if w == nil || w.s.bounded() && !own || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
+	if w == nil || w.s.bounded() && !here || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
 		return nil
 	}
 	if w.fenced.Load() && w.covered.CompareAndSwap(true, false) { // it is no worker of the system any more

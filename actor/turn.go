@@ -321,12 +321,11 @@ func (c *cell[M]) serve(s *mailbox[M], t *turnBudget) bool {
 // or anything else is to be seen to. The last one is not booked in t. It reports false when finish is to follow.
 func (c *cell[M]) servePlain(s *mailbox[M], t *turnBudget, a Actor[M]) (err error, through bool) { //nolint:revive // the error is what the handler has returned
 	for head := s.head.Load(); ; {
-		i := int(head >> headShift)
-		mark := uint32(i+1)<<headShift | inHandler
-		s.cur = &s.batch[i]
-		if head&claimed != 0 || !s.head.CompareAndSwap(head, mark) {
+		mark, ok := s.enter(head)
+		if !ok {
 			c.core.exit()
 		}
+		i := int(head >> headShift)
 		// Now: the next compare-and-swap waits for all that was read before it, and what is read
 		// here comes while the handler runs.
 		another := i+1 < len(s.batch) && s.batch[i+1].plain()
@@ -362,7 +361,7 @@ func (c *cell[M]) serveOther(s *mailbox[M], t *turnBudget, a Actor[M], short boo
 	e := s.peek()
 	plain := e.plain()
 	if ask, ok := e.with.(pendingAsk); ok && short && s.inc == nil { // what handle comes to for most requests
-		if !c.enterAsk(s, e, ask) {
+		if !c.enterAsk(s, ask) {
 			c.core.exit()
 		}
 		err = a.Receive(c.context(), e.msg)
