@@ -47,21 +47,21 @@ func TestAWaitThatKeepsItsStackHoldsUpNobodyInABulkhead(t *testing.T) {
 		for where, run := range map[string]func(sys *actor.System, ask work){
 			"inline": func(sys *actor.System, ask work) {
 				inline := does(sys, actor.Inline())
-				does(sys, one).Tell(bg, work(func(ctx *actor.Context[any]) error { inline.Tell(ctx, ask); return nil }))
+				does(sys, one).Tell(bg, func(ctx *actor.Context[any]) error { inline.Tell(ctx, ask); return nil })
 			},
 			"init": func(sys *actor.System, ask work) {
-				does(sys, one).Tell(bg, work(func(ctx *actor.Context[any]) error {
-					_, err := actor.TrySpawn(ctx, "", func() initDoes { return initDoes{ask} })
-					return err
-				}))
-			},
-			"init under inline": func(sys *actor.System, ask work) {
-				inline := does(sys, actor.Inline())
-				spawns := work(func(ctx *actor.Context[any]) error {
+				does(sys, one).Tell(bg, func(ctx *actor.Context[any]) error {
 					_, err := actor.TrySpawn(ctx, "", func() initDoes { return initDoes{ask} })
 					return err
 				})
-				does(sys, one).Tell(bg, work(func(ctx *actor.Context[any]) error { inline.Tell(ctx, spawns); return nil }))
+			},
+			"init under inline": func(sys *actor.System, ask work) {
+				inline := does(sys, actor.Inline())
+				spawns := func(ctx *actor.Context[any]) error {
+					_, err := actor.TrySpawn(ctx, "", func() initDoes { return initDoes{ask} })
+					return err
+				}
+				does(sys, one).Tell(bg, func(ctx *actor.Context[any]) error { inline.Tell(ctx, spawns); return nil })
 			},
 			"reentrant": func(sys *actor.System, ask work) { does(sys, one, actor.Reentrant()).Tell(bg, ask) },
 		} {
@@ -102,7 +102,7 @@ func TestAChildThatHasWaitedWithItsParentsContextIsStillOnItsStack(t *testing.T)
 			return nil
 		})
 		parent := does(sys)
-		parent.Tell(bg, work(func(of *actor.Context[any]) error {
+		parent.Tell(bg, func(of *actor.Context[any]) error {
 			_, err := actor.TrySpawn(of, "", func() initDoes {
 				return initDoes{func(ctx *actor.Context[any]) error {
 					derived, cancel := shorter(of)
@@ -123,7 +123,7 @@ func TestAChildThatHasWaitedWithItsParentsContextIsStillOnItsStack(t *testing.T)
 				errs <- err
 			}
 			return nil
-		}))
+		})
 		failsAtOnce(t, errs)
 		failsAtOnce(t, errs)
 	})
@@ -143,12 +143,12 @@ func TestStopEndsTheWaitUnderAnother(t *testing.T) {
 			return nil
 		}, actor.Inline())
 		asks := does(sys)
-		asks.Tell(bg, work(func(ctx *actor.Context[any]) error {
+		asks.Tell(bg, func(ctx *actor.Context[any]) error {
 			of = ctx
 			_, err := actor.Ask(ctx, inline, get{})
 			errs <- err
 			return nil
-		}))
+		})
 		synctest.Wait()
 		began := time.Now()
 		asks.Stop()
