@@ -37,10 +37,10 @@ const defaultAskTimeout = 5 * time.Second
 // system's ask timeout applies, 5 seconds unless set otherwise. After an ask that timed out it is
 // unknown whether req was handled.
 //
-// In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits,
-// its actor handles nothing else, and the worker continues with other actors. So it is with a context
-// derived from the handler's, as context.WithTimeout returns one, if the handler itself waits. On another
-// goroutine that wait is not the handler's: a deadlock that it is part of ends with the time limit.
+// In a handler pass the handler's ctx, and limit the ask with [Within]. While the handler waits, its
+// actor handles nothing else, and the worker continues with other actors. The same holds for a context
+// derived from the handler's, for example by context.WithTimeout, if the handler itself waits. A wait on
+// another goroutine is not the handler's: a deadlock that includes it ends only with the time limit.
 func Ask[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ...WaitOption) (R, error) {
 	return ask[R](ctx, to, req, opts)
 }

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// WithBulkhead gives the system separate workers for the actors that are spawned with [OnBulkhead]
-// and that name. At most that many of their handlers run at once, blocking ones included: so they
-// hold no more connections, files or memory than that, and they neither take workers from other
-// actors nor wait for them. A handler that waits with its own context, or one derived from it, for an
-// answer or the end of an actor for example, or in [Context.Sleep], does not count while it waits. One
-// that waits in any other way counts, as does one that computes, or is in [Blocking]. When all workers
-// wait in this way for actors of their own bulkhead, nothing proceeds there until one of the waits times
-// out. A handler that was killed and has not returned no longer counts. One is one too many until it
-// returns if it has waited for room in a full mailbox, or with a derived context in a [Reentrant] actor, or
-// if an [Inline] actor or the Init of a child has waited in it.
+// WithBulkhead gives the system separate workers for the actors that are spawned with [OnBulkhead] and that
+// name. At most that many of their handlers run at once, blocking ones included: so they hold no more
+// connections, files or memory than that, and they neither take workers from other actors nor wait for
+// them. A handler that waits with its own context, or one derived from it, for an answer or the end of an
+// actor for example, or in [Context.Sleep], does not count while it waits. One that waits in any other way
+// counts, as does one that computes, or is in [Blocking]. When all workers wait in this way for actors of
+// their own bulkhead, nothing proceeds there until one of the waits times out. A handler that was killed
+// and has not returned no longer counts. A handler exceeds the number until it returns if it has waited for
+// room in a full mailbox, or with a derived context in a [Reentrant] actor, or if an [Inline] actor or the
+// Init of a child has waited in it.
 //
 // The processors are shared. While there is more to do than they can handle, each worker gets as
 // much of their time as any other, and a worker of a bulkhead gets weight times as much as one of

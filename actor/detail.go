@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Inspector is an actor that shows the tools a view of its state: whatever
-// encoding/json can make a document of. It is called in the actor's turn and must not
-// block; what it returns belongs to the caller from then on.
+// Inspector is an actor that shows the tools a view of its state: anything that
+// encoding/json can marshal. It is called in the actor's turn and must not block; what it
+// returns belongs to the caller from then on.
 type Inspector interface{ Inspect() any }
 
 // Detail describes one actor in detail. Info, the mailbox, the links and what only the actor itself
@@ -36,7 +36,7 @@ type Detail struct {
 	Timers  []Timer // by key
 	Watches []PID
 	Stash   int // messages set aside
-	View    any // what its Inspect returned, nil if it is no Inspector
+	View    any // what its Inspect returned, nil if it is not an Inspector
 }
 
 // Mail is how many messages of a type wait. If more than 512 messages wait, it is an estimate from
@@ -70,11 +70,11 @@ const detailMost = 512
 // lookPatience is how long Detail waits for an actor's turn when its context does not say.
 const lookPatience = 100 * time.Millisecond
 
-// Detail describes the living actor with that address. Some of it only the actor itself knows, and
-// is asked of it before its next message. If it has not answered within 100 ms, or before ctx ends,
-// the rest is returned with Busy set, and with the view of its gate if that is an [Inspector].
-// Detail fails with [ErrStopped] if there is no such actor. It costs messages nothing. It must not
-// be called in a handler.
+// Detail describes the living actor with that address. Some of it only the actor itself knows; it
+// is asked for that before its next message. If it has not answered within 100 ms, or before ctx
+// ends, the rest is returned with Busy set, and with the view of its gate if that is an
+// [Inspector]. Detail fails with [ErrStopped] if there is no such actor. It costs messages nothing.
+// It must not be called in a handler.
 func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 	c := s.local(pid)
 	if c == nil {

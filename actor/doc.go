@@ -13,10 +13,10 @@
 //	})
 //	greeter.Tell(context.Background(), Greet{"Roger"})
 //
-// An actor has no goroutine of its own. While its mailbox is empty it waits in
-// the green room: a small struct and nothing else. A message puts it into a run
-// queue, a worker of the system's pool takes it, hands it a turn of messages and
-// lets go of it again.
+// An actor has no goroutine of its own. While its mailbox is empty it waits in the
+// green room: a small struct and nothing else. A message puts it into a run queue, a
+// worker of the system's pool takes it, gives it a turn to handle messages, and
+// releases it.
 //
 // # What it promises
 //
@@ -39,6 +39,6 @@
 // A value that one goroutine owns needs none. A cache that many read and few
 // write is a map with a mutex. A stateless piece of work is a goroutine.
 //
-// Messages are passed as they are, without a copy: whoever has told a pointer, a
-// slice or a map must not change it any more.
+// Messages are passed as they are, without a copy: after sending a pointer, a slice or a
+// map, a sender must not change what it refers to.
 package actor

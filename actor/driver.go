@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Driver runs the actors of a system in place of the workers: one step at a time,
-// on one goroutine, in the order that it likes. Package sim has one, which makes that order
-// a matter of a seed; nobody else needs to write one.
+// Driver runs the actors of a system in place of the workers: one step at a time, on one
+// goroutine, in an order of its choice. Package sim has one, which makes that order a
+// matter of a seed; nobody else needs to write one.
 //
 // Ready may be called by any goroutine, the others are called by whoever uses the system
-// from outside, or by NewSystem. A driver runs inside of a testing/synctest bubble, in which
-// the time stands still until it sleeps.
+// from outside, or by NewSystem. A driver runs inside a testing/synctest bubble, in which
+// time stands still until it sleeps.
 type Driver interface {
 	// Attach makes the system known, once, before anything else is called.
 	Attach(*Driven)
 	// Ready says that the step must be run, once. It may be called during a step.
 	Ready(Step)
-	// Until runs steps until done reports true, which it asks between two steps: somebody
-	// waits for something, outside of any actor, or in a step whose stack the driver then
-	// sets aside, [Driven.SetAside]. also is closed when time alone has brought it about;
-	// it may be nil. Until may give up, with a panic, when nothing is left that could.
+	// Until runs steps until done, which it calls between steps, reports true: somebody
+	// waits for something, either outside any actor or in a step whose stack the driver
+	// then sets aside with [Driven.SetAside]. also, if it is not nil, is closed when time
+	// alone has ended the wait. Until may panic when nothing is left that could end it.
 	Until(done func() bool, also <-chan struct{})
-	// Settle returns when the goroutines have ended that the end of a context has started:
+	// Settle returns when the goroutines that the end of a context has started have ended:
 	// what they do must not depend on when they run. It is called in a step, or outside.
 	Settle()
-	// Uint64 is where the system takes its random numbers from.
+	// Uint64 returns the system's next random number.
 	Uint64() uint64
 }
 
@@ -170,7 +170,7 @@ type StepKind uint8
 // The kinds of steps.
 const (
 	StepTurn   StepKind = iota // signals, and at most one message
-	StepResume                 // a handler goes on that has waited
+	StepResume                 // a handler that has waited continues
 	StepPipe                   // the work of a Pipe begins
 )
 
@@ -245,8 +245,8 @@ func (d *Driven) Stop(pid PID, kill bool) bool {
 // Close gives back what the system still has after its Shutdown.
 func (d *Driven) Close() { d.sys.sched.closeStacks() }
 
-// SetAside puts the stack of the step that is being run aside, hands later the step that
-// will go on with it, and returns when that one is run. It must be called on that stack:
+// SetAside puts the stack of the step that is being run aside, passes later the step that
+// will continue it, and returns when that step is run. It must be called on that stack:
 // by Until, in a step of this system.
 func (d *Driven) SetAside(step Step, later func(Step)) {
 	w := d.sys.solo()

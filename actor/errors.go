@@ -36,10 +36,10 @@ var (
 	// for answers for which the handler need not wait.
 	ErrTooManyWaiting = errors.New("too many handlers wait; see WithMaxWaiting and AskThen")
 
-	// ErrWrongGoroutine says that the handler's own context was used to wait on another goroutine
+	// ErrWrongGoroutine says that the handler's own context was used to wait on a goroutine other
 	// than the handler's, for example in a function that the handler gives to a sync.WaitGroup.
-	// Nothing was sent. A context that is derived of it in the handler, as context.WithCancel
-	// returns one, may go anywhere; [Gather] asks several at once.
+	// Nothing was sent. A context derived from it in the handler, for example by
+	// context.WithCancel, may be used anywhere; [Gather] asks several at once.
 	ErrWrongGoroutine = errors.New("the handler's own context was used to wait on another goroutine: derive one of it, or Gather")
 
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,

@@ -23,13 +23,13 @@ type Carrier interface {
 	// Attach makes the system known, once, before anything else is called.
 	Attach(far *Far)
 	// Way returns the way to an actor of another system, or to that system itself, whose path is
-	// "/". An error says that the system cannot be reached, now or ever. There is one after
-	// [Far.Lost] was called for the system, and Lost is called later if there is none.
+	// "/". An error says that the system cannot be reached, now or ever. Way fails once
+	// [Far.Lost] was called for the system; if Way has succeeded, Lost reports a later loss.
 	Way(to PID) (Way, error)
 	// Peers returns the other systems, ordered by name.
 	Peers() []Peer
-	// Close ends the carrier when all actors have stopped. What is still to be sent is sent as
-	// long as ctx lasts.
+	// Close closes the carrier after all actors have stopped. Until ctx ends, it sends what is
+	// left to send.
 	Close(ctx context.Context) error
 }
 
@@ -81,15 +81,15 @@ func (v FarVerdict) verdict() verdict {
 	return [...]verdict{verdictTaken, verdictGone, verdictFull, verdictWait, verdictAlien, verdictUnreachable}[v]
 }
 
-// FarSender is who has sent a message, the zero FarSender if that was no actor. It is a comparable
-// value.
+// FarSender identifies the sender of a message; the zero FarSender means that no actor sent it. It
+// is a comparable value.
 type FarSender struct{ c *core }
 
 // PID returns the sender's address.
 func (s FarSender) PID() PID { return s.c.pid() }
 
-// Number returns the number of an actor of this system, which no other one has or will have. It
-// reports false for the others: a message that is forwarded may be from anywhere.
+// Number returns the number of an actor of this system, which no other actor has or will have.
+// It reports false for an actor of another system: a forwarded message may come from anywhere.
 func (s FarSender) Number() (id uint64, local bool) {
 	if s.c == nil || s.c.kind.far != nil {
 		return 0, false
@@ -123,7 +123,7 @@ type FarSignalKind uint8
 // The kinds of signals.
 const (
 	FarStop     FarSignalKind = iota + 1 // stop after the current message
-	FarDrain                             // stop after what lies in the mailbox now
+	FarDrain                             // stop after what is in the mailbox now
 	FarKill                              // stop without Terminate
 	FarWatch                             // From wants to know when To ends
 	FarUnwatch                           // and not any more
@@ -152,7 +152,7 @@ func (d *FarDelivery) with() any {
 }
 
 // Carry gives the system a carrier, which brings messages to actors of other systems. A system has
-// one, for as long as it lives: a second one panics.
+// one for its whole life: a second call panics.
 func Carry(sys *System, c Carrier) {
 	required(c != nil, "Carry: the carrier is nil")
 	f := &Far{
@@ -258,7 +258,7 @@ func (f *Far) System() *System { return f.sys }
 func (f *Far) Node() PID { return PID{node: f.sys.name, inc: f.sys.inc, path: "/"} }
 
 // After runs do once when d has passed by the system's clock, which a driver may let stand still. do
-// must not block. stop takes that back; do may run yet if it is due right now.
+// must not block. stop cancels it; do may still run if it is due already.
 func (f *Far) After(d time.Duration, do func()) (stop func()) {
 	n := f.sys.clock.after(d, do)
 	return func() { f.sys.clock.cancel(n) }
@@ -276,8 +276,8 @@ func (f *Far) Sender(pid PID) FarSender {
 	return FarSender{&f.proxy(pid).core}
 }
 
-// Deliver puts a message into the mailbox of an actor of this system. If it is not taken it is a
-// dead letter, and its request has failed.
+// Deliver puts a message into the mailbox of an actor of this system. If it is not accepted, it
+// becomes a dead letter and its request fails.
 func (f *Far) Deliver(to PID, d FarDelivery) FarVerdict {
 	v := verdictGone
 	if of, key, stamp, ok := f.sys.arrival(to); ok {
@@ -322,8 +322,8 @@ func (f *Far) Up(n NodeUp) { f.sys.publish(n) }
 
 // Lost reports that a node is lost: the watches of its actors end with the reason [NoConnection],
 // and those who are linked with one of them exit. The carrier itself ends the asks, with
-// [ErrUnreachable], and makes dead letters of what was not sent. From before this call the ways to
-// that node must say so, and for ever.
+// [ErrUnreachable], and makes dead letters of what was not sent. The ways to that node must report
+// the loss before this call, and forever after.
 func (f *Far) Lost(inc uint32, d NodeDown) {
 	key := nodeKey{d.Node, inc}
 	f.mu.Lock()
@@ -496,14 +496,14 @@ func (s *System) Peers() []Peer {
 	return f.carrier.Peers()
 }
 
-// NodeUp says that another system can be reached: its messages come, and it gets those of this one.
+// NodeUp says that another system can be reached, and exchanges messages with this one.
 type NodeUp struct {
 	Node        string
 	Incarnation uint32 // see PID.Incarnation
 }
 
-// NodeDown says that a system is lost: an incarnation of it, with which nothing will be exchanged any
-// more. The [Down] of each of its actors that was watched comes before.
+// NodeDown says that an incarnation of a system is lost: nothing will be exchanged with it again. The
+// [Down] of each of its watched actors comes before.
 type NodeDown struct {
 	Node    string
 	Err     error

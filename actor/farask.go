@@ -23,7 +23,7 @@ func (a FarAsk) Settle(decode func(into any) error) bool { return a.ask.settle(d
 // Reject ends the ask with an error. It reports false when nobody waits any more.
 func (a FarAsk) Reject(err error) bool { return a.ask.reject(err, nil) }
 
-// Over reports whether nobody waits any more.
+// Over reports whether the asker no longer waits.
 func (a FarAsk) Over() bool { return a.ask.over() }
 
 // Deadline returns when the asker gives up.
@@ -32,8 +32,8 @@ func (a FarAsk) Deadline() time.Time {
 	return deadline
 }
 
-// FarRelay is an answer that goes on to another system: whatever the carrier makes of it. It is the
-// answer that the [FarRequest] gets.
+// FarRelay is an answer that is passed on to another system, in whatever form the carrier chooses.
+// The [FarRequest] is answered with it.
 type FarRelay struct{ Answer any }
 
 // FarRequest is a request that has come from another system, and that an actor of this one answers.

@@ -170,10 +170,10 @@ func (f *Future[R]) drop(at *list.Element) {
 	}
 }
 
-// PipeTo tells an actor the outcome of the future once it is there, as a message that wrap makes of
-// it, on a goroutine of its own. The message has no sender; if the actor is gone it becomes a dead
-// letter. A panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own ask
-// as a message, use [AskThen].
+// PipeTo sends an actor the outcome of the future when it arrives, as a message that wrap makes
+// from it, on a goroutine of its own. The message has no sender; if the actor is gone it becomes a
+// dead letter. A panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own
+// ask as a message, use [AskThen].
 func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {
 	required(wrap != nil, "PipeTo: the function that wraps the outcome is nil")
 	to.recipient()

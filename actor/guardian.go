@@ -1,10 +1,10 @@
 package actor
 
-// Guardian has failures of the actor dealt with by rules of its own, in place of those by which its parent
-// supervises its other children: for one child among many that may fail more often, or must not be
-// restarted. [Escalate] makes the failure the parent's, as always. The rules are of one actor, so the
-// strategy must be [OneForOne]: others panic. Restarts together with its siblings, where the parent's
-// strategy has them, concern the actor when one of those fails.
+// Guardian gives the actor supervision rules of its own, in place of those for its parent's other
+// children: for one child among many that may fail more often, or must not be restarted. [Escalate] makes
+// the failure the parent's, as always. The rules apply to one actor, so the strategy must be [OneForOne]:
+// others panic. Restarts together with its siblings, where the parent's strategy has them, concern the
+// actor when one of those fails.
 func Guardian(s SuperviseOption) SpawnOption {
 	required(s.s.strategy == OneForOne, "Guardian: the strategy must be OneForOne, since a guardian has one child")
 	required(s.s.decide != nil, "Guardian: the zero SuperviseOption has no rules: Supervise makes one")

@@ -61,7 +61,7 @@ type Info struct {
 	Type     string // of its state, or of its message if it is a function
 	State    string // starting, running, passive, suspended, restarting, stopping or stopped
 	Activity string // idle, runnable, running, or waiting: a handler waits with its stack set aside
-	Attached bool   // it has a mailbox; one that has been idle for a while has given it back
+	Attached bool   // it has a mailbox; an actor that has been idle for a while has released it
 	Mailbox  int    // messages that wait; during a turn those of the turn are included
 	Handled  uint64 // messages handled by all its incarnations
 	Restarts uint64

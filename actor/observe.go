@@ -1,6 +1,6 @@
 package actor
 
-// MailboxObserver is told what happens to the mailboxes of actors: for counters and gauges of one's own. Its
+// MailboxObserver is told what happens to the mailboxes of actors: for counters and gauges of your own. Its
 // methods are called by several goroutines at once, and for several actors if it was given to several. They
 // must be quick, must not panic, and must not wait.
 type MailboxObserver interface {
@@ -9,15 +9,15 @@ type MailboxObserver interface {
 	Posted(pid PID, waiting int)
 	// Received says that the actor is about to handle a message. It is called in the actor's turn.
 	Received(pid PID)
-	// Emptied says that the actor has nothing to do any more. By the time that it is called something may
-	// have come.
+	// Emptied says that the actor has nothing left to do. By the time it is called, a message may have
+	// arrived.
 	Emptied(pid PID)
 }
 
-// ObserveMailbox has an observer told what happens to the actor's mailbox, of whatever kind that is. What
-// the actor sends itself by timers, watches and pipes is among the messages; the orders of the runtime are
-// not. A message that is never handled, since the mailbox drops it or the actor ends, is posted and not
-// received: [System.DeadLetters] has it. Other actors pay nothing for it.
+// ObserveMailbox tells an observer what happens to the actor's mailbox, whatever its kind. What the actor
+// sends itself by timers, watches and pipes is among the messages; the orders of the runtime are not. A
+// message that is never handled, since the mailbox drops it or the actor ends, is posted and not received:
+// [System.DeadLetters] has it. Other actors pay nothing for it.
 func ObserveMailbox(o MailboxObserver) SpawnOption {
 	required(o != nil, "ObserveMailbox: the observer is nil")
 	return spawnOption(func(c *spawnConfig) { c.observer = o })

@@ -17,7 +17,7 @@ type Overload struct {
 	Top    []Sender      // who sent most of it, by a sample; at most 3, most first
 }
 
-// Sender is who sent some of the mail in a mailbox.
+// Sender says how many messages in a mailbox came from one sender.
 type Sender struct {
 	PID      PID // zero for senders outside of any actor
 	Messages int // in the sample

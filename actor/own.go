@@ -37,8 +37,8 @@ func (m Envelope[M]) Message() M { return m.e.e.msg }
 // Sender returns who has sent it, the zero PID if that was no actor.
 func (m Envelope[M]) Sender() PID { return m.e.e.from().pid() }
 
-// Drop makes a dead letter of the message, with the reason [Overflowed]; its asker gets [ErrMailboxFull]. It
-// is for the methods of the queue, which must not return the message any more. A second call changes
+// Drop turns the message into a dead letter, with the reason [Overflowed]; its asker gets [ErrMailboxFull].
+// It is for the methods of the queue, which must not return the message afterwards. A second call changes
 // nothing.
 func (m Envelope[M]) Drop() {
 	if m.e.listed {

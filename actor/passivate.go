@@ -12,13 +12,13 @@ import (
 // the next message it gets a new state, as Spawn made the first one, and handles that message when
 // its Init has returned. If that Init fails, it is a failure like any other.
 //
-// An actor that holds on to something is not passivated: to children, timers, a receive timeout,
-// watches, stashed messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have
-// not come, or to handlers that wait. The runtime does not know what an actor needs to keep a
-// [Promise]: such an actor may set a timer meanwhile. An actor that its supervisor restarts with
-// others gets its new state then.
+// An actor is not passivated while it has children, timers, a receive timeout, watches, stashed
+// messages, a handler set by Become, outcomes of [Pipe] and [AskThen] that have not arrived, or
+// handlers that wait. The runtime does not know what an actor needs to keep a [Promise]: such an
+// actor may set a timer meanwhile. An actor that its supervisor restarts with others gets its
+// new state then.
 //
-// The activation of a [Virtual] actor does not stay without a state: it ends.
+// The activation of a [Virtual] actor ends instead of staying without a state.
 //
 // [ActorPassivated] and [ActorActivated] report this. A duration of less than a millisecond panics.
 // Spawning fails for an actor that is a function, since it has no state, and for one that is
@@ -125,7 +125,7 @@ func (c *core) rearmPassivation() {
 	}
 }
 
-// holds reports whether the incarnation holds on to something that its end would end.
+// holds reports whether the incarnation has something that its end would end.
 func (m *incarnation[M]) holds() bool {
 	return m != nil && (len(m.timers) > 0 || len(m.watches) > 0 || len(m.results) > 0 || len(m.behaviors) > 0 || len(m.stash) > 0 || m.idle != nil)
 }

@@ -15,14 +15,14 @@ const (
 	// Reject refuses the new message: TryTell and Ask fail with ErrMailboxFull, the
 	// message of a Tell becomes a dead letter.
 	Reject Overflow = iota
-	// DropNewest makes a dead letter of the new message. TryTell does not fail.
+	// DropNewest turns the new message into a dead letter. TryTell does not fail.
 	DropNewest
-	// DropOldest makes a dead letter of the message that has waited longest, and takes
+	// DropOldest turns the message that has waited longest into a dead letter, and takes
 	// the new one; in a [Priority] mailbox it is the oldest of the lowest rank.
 	DropOldest
 	// Block makes TryTell and Ask wait for room as long as their context allows; whoever has waited
 	// longest is next. Tell never waits: its message becomes a dead letter. Nobody waits for room
-	// in their own mailbox, or behind a [Routed] reference, which would have to choose anew: that
+	// in their own mailbox, or behind a [Routed] reference, which would have to choose again: that
 	// fails as with Reject. A sender that is stopped or killed while it waits gives up its place; a
 	// message that was accepted before stays sent.
 	Block

@@ -22,7 +22,7 @@ const (
 
 // Usage is what actors spent on messages of one type while a profile was taken.
 type Usage struct {
-	PID     PID    // zero for what the profile had no room for: it tells 10 000 actors and types apart
+	PID     PID    // zero for what the profile had no room for: it distinguishes 10 000 actors and types
 	Type    string // of the message; in parentheses where a timer or the like has made it
 	Samples int    // messages that were timed
 

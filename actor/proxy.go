@@ -495,8 +495,8 @@ func (r Ref[M]) MarshalText() ([]byte, error) {
 	return r.PID().MarshalText()
 }
 
-// UnmarshalText reads the form of [Ref.MarshalText]. What it makes of it has an address and no system:
-// call [Ref.Bind] before anything else but PID and String. Package codec does, for fields of messages.
+// UnmarshalText reads the form of [Ref.MarshalText]. The result has an address and no system: call
+// [Ref.Bind] before anything else but PID and String. Package codec does, for fields of messages.
 func (r *Ref[M]) UnmarshalText(text []byte) error {
 	var pid PID
 	err := pid.UnmarshalText(text)

@@ -25,8 +25,8 @@ const reentrantMost = 1000
 //
 // When a handler fails, the others under way end before the supervisor's directive is carried out;
 // if that is to restart or to stop the actor, their waits end with [context.Canceled]. A Stop or
-// Kill ends the waits as well; Drain, ErrStop and [Context.Stop] let them end by themselves. A Kill
-// does not take the actor away from a handler that does not return while others wait.
+// Kill ends the waits as well; Drain, ErrStop and [Context.Stop] let them finish. A Kill does not
+// take the actor away from a handler that does not return while others wait.
 //
 // Messages do not interrupt Init and Terminate, or Blocking and waits with a derived context.
 // Pinned and Inline actors cannot be reentrant: spawning one fails.

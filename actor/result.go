@@ -88,7 +88,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	})
 }
 
-// Later is [Pipe] for work that goes on elsewhere, in a library that calls back for example: deliver
+// Later is [Pipe] for work that is done elsewhere, for example by a library that calls back: deliver
 // sends the actor the outcome, as a message of its protocol that wrap makes in the actor's own turn.
 // deliver may be called on any goroutine and does not wait; a second call does nothing. An outcome for
 // an incarnation that is gone is dropped. The message has the header of the message in whose handler
@@ -247,9 +247,9 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 // Forward does not wait for room: a message that the other actor's mailbox refuses, or whose
 // receiver has ended, becomes a dead letter, and its ask ends with the error. So does an ask that is
 // forwarded to an actor which waits for the asker, with [ErrDeadlock]. Forward itself fails with
-// [ErrNotAccepted] if the other actor's type of message is another one, and the message is then
-// still the handler's; with [ErrStopped] if the forwarding actor was killed; and where no message
-// is being handled. For use in the handler of that message.
+// [ErrNotAccepted] if the other actor does not accept messages of this type, and the message is then
+// still the handler's; with [ErrStopped] if the forwarding actor was killed; and where no message is
+// being handled. For use in the handler of that message.
 func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	c, dst := ctx.cell(), to.recipient()
 	if !c.core.enterRuntime() {

@@ -7,8 +7,8 @@ package actor
 type Route[M any] func(msg M, to func(Ref[M]))
 
 // Routed returns a reference that passes on messages as route decides, with their sender and asker
-// unchanged; nothing but route is in the way. A request that goes to several actors is answered by
-// the first answer; it fails when all have failed.
+// unchanged, directly from the sender to the receiver. A request that goes to several actors is
+// answered by the first answer; it fails when all have failed.
 //
 // The reference has the address of owner, the actor that looks after the receivers: Stop, Drain,
 // Kill and Watch of the reference concern that actor.

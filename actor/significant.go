@@ -14,10 +14,10 @@ const (
 // cannot be one, since it does not end by itself: spawning one fails.
 func Significant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.significant = true }) }
 
-// AutoStop has the actor stop of its own accord when [Significant] children of it have ended, as OTP's
-// auto_shutdown: an actor that is there for the work of its children. It does not matter how they have
-// ended, but for one that is ended by a restart together with its siblings. Without AutoStop no child
-// is significant. It is not for the actors at the root: [NewSystem] panics.
+// AutoStop stops the actor when [Significant] children of it have ended, like OTP's auto_shutdown: for
+// an actor that exists only for the work of its children. It does not matter how they have ended,
+// except that a child does not count if a restart together with its siblings ends it. Without AutoStop
+// no child is significant. It is not for the actors at the root: [NewSystem] panics.
 func AutoStop(when Significance) SupervisionOption {
 	required(when == AnySignificant || when == AllSignificant, "AutoStop: it takes AnySignificant or AllSignificant")
 	return func(s *supervision) { s.autoStop = when }

@@ -21,8 +21,8 @@ type Actor[M any] interface {
 	Receive(ctx *Context[M], msg M) error
 }
 
-// Initializer is an actor that has something to do before its first message, after
-// a restart as well. An error is a failure.
+// Initializer is an actor that has something to do before the first message of each
+// incarnation. An error is a failure.
 type Initializer[M any] interface {
 	Init(ctx *Context[M]) error
 }

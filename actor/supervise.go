@@ -78,9 +78,9 @@ type supervision struct {
 // SupervisionOption refines [Supervise].
 type SupervisionOption func(*supervision)
 
-// Supervise says how the actor, or for [NewSystem] the system with the actors at
-// its root, supervises its children. When one fails, it waits, suspended, for the
-// supervisor's decision; its mailbox takes mail all the while.
+// Supervise says how the actor, or for [NewSystem] the system with the actors at its
+// root, supervises its children. When one fails, it waits, suspended, for the
+// supervisor's decision; its mailbox still accepts messages.
 //
 // Without Supervise the strategy is OneForOne, and every failure leads to a restart, up to 10 in a
 // minute, without backoff.

@@ -185,11 +185,11 @@ type Report struct {
 	Took time.Duration
 }
 
-// Shutdown stops all actors, children before parents and in the reverse order of
-// their start. Each one first handles what lies in its mailbox. When ctx ends before
-// that is done, what is left is killed and its mail becomes dead letters. Shutdown then
-// returns an error that wraps the cause of ctx, also when all have ended; it and the report
-// name who would not stop.
+// Shutdown stops all actors, children before parents and in the reverse order of their
+// start. Each one first handles what is in its mailbox. When ctx ends before that is done,
+// what is left is killed and its mail becomes dead letters. Shutdown then returns an error
+// that wraps the cause of ctx, even if all have ended by then; the error and the report
+// name those that did not stop.
 //
 // Connections to other systems are closed last: what the actors have sent is sent as long as ctx
 // lasts, and unconfirmed messages become dead letters.

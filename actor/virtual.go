@@ -13,16 +13,15 @@ const virtualNode = "*"
 // maxKey bounds the key of a virtual actor, in bytes: it is part of a path.
 const maxKey = 1024
 
-// Virtual is a sort of virtual actors: one for each key, whether it has a state at the moment or not.
-// What has one is its activation, an ordinary actor, whose place a [Place] knows. Package cluster makes
-// them; nobody else needs to.
+// Virtual is a kind of virtual actor: there is one for each key, whether it has a state at the moment
+// or not. The state is that of its activation, an ordinary actor, which a [Place] finds. Package
+// cluster makes them; nobody else needs to.
 //
-// A virtual actor has the address "*/name/key#0" in all systems, and so has its activation: it is what
-// [Context.Self] and [Context.Sender] return, and what a [Down] and an event say. An activation that
-// ends normally, or has had nothing to do for the time of [Passivate], ends with the reason
-// [Passivated]; the mail it has left goes on to the next one. With [Virtual.Stop] and Shutdown, after
-// which there is none, it ends as any actor does, with the reason [Stopped]. Its Init is called when it has its first
-// message, in its own turn.
+// A virtual actor has the address "*/name/key#0" in all systems, and so has its activation: it is what [Context.Self]
+// and [Context.Sender] return, and what a [Down] and an event say. An activation that ends normally, or has had
+// nothing to do for the time of [Passivate], ends with the reason [Passivated]; the messages it has left are passed
+// to the next one. With [Virtual.Stop] and Shutdown, after which there is none, it ends as any actor does, with the
+// reason [Stopped]. Its Init is called when it has its first message, in its own turn.
 //
 // A Virtual is safe for concurrent use.
 type Virtual[M any] struct {
@@ -43,24 +42,24 @@ type Place[M any] interface {
 	// Find returns the activation of a virtual actor: one of this system, or a reference to one of
 	// another. The zero Ref says that there is none at the moment, or that messages wait for one.
 	Find(key string) Ref[M]
-	// Standing returns the activation that this system has, also while messages wait for it: orders
-	// and watches concern it.
+	// Standing returns the activation that this system has, even while messages wait for it: orders
+	// and watches apply to it.
 	Standing(key string) Ref[M]
 	// Hold takes a message for which there was no activation, one that is about to end, or one that
 	// another system has sent by [Virtual.There]. It sends it on, now or later, in the order in which
 	// messages of one sender have come, or refuses it, see [Held]. After an error, which is
 	// ErrMailboxFull, ErrUnreachable, ErrNotAccepted or ErrStopped, the message is still the caller's.
 	Hold(key string, m Held[M]) error
-	// Left takes a message that an activation has left, oldest first, all of them before Ended. They
-	// come before those that are held meanwhile. It reports false if it does not want it: then it
+	// Left takes a message that an activation has left in its mailbox, oldest first, and all of them
+	// before Ended. They precede those that are held meanwhile. If it reports false, the message
 	// becomes a dead letter.
 	Left(key string, m Held[M]) bool
 	// Ended says that the activation is gone and its name is free.
 	Ended(key string)
 }
 
-// NewVirtual makes a sort of virtual actors. Their activations are children of an actor of that name
-// at the root, which is spawned with opts, [Supervise] for example. An activation that fails too often
+// NewVirtual makes a kind of virtual actor. Their activations are children of an actor of that name at
+// the root, which is spawned with opts, [Supervise] for example. An activation that fails too often
 // ends, and the next message makes another one: also where the supervision says [Escalate], since the
 // others have no part in it. A restart of that actor does not concern its children.
 //
@@ -95,7 +94,8 @@ func spawnIdle(sys *System, name string, opts []SpawnOption) (*core, error) {
 // would come back while they are stopped, and their failures are not its own.
 var keepsChildren = spawnOption(func(c *spawnConfig) { c.keeps = true })
 
-// CheckKey says what is wrong with the key of a virtual actor: it must have 1 to 1024 bytes.
+// CheckKey returns an error if key cannot be the key of a virtual actor: it must have 1 to
+// 1024 bytes.
 func CheckKey(key string) error {
 	if key == "" || len(key) > maxKey {
 		return fmt.Errorf("key %.40q: %w: a key must have 1 to %d bytes, not %d", key, ErrBadName, maxKey, len(key))
@@ -104,10 +104,10 @@ func CheckKey(key string) error {
 }
 
 // Ref returns the reference of the virtual actor with that key. It is a value: nothing is sent and
-// nothing is activated. References with the same key are equal. It panics if [CheckKey] finds fault
-// with the key.
+// nothing is activated. References with the same key are equal. It panics if [CheckKey] returns an
+// error for the key.
 //
-// Stop, Drain and Kill concern the activation that this system has, if it has one.
+// Stop, Drain and Kill apply to the activation that this system has, if it has one.
 func (v *Virtual[M]) Ref(key string) Ref[M] {
 	if err := CheckKey(key); err != nil {
 		panic("actor: " + err.Error())
@@ -124,19 +124,19 @@ func (v *Virtual[M]) System() *System { return v.sys }
 // PID returns the address of the virtual actor with that key.
 func (v *Virtual[M]) PID(key string) PID { return PID{node: virtualNode, path: v.path(key)} }
 
-// Terms say how an activation begins, and how long it may go on.
+// Terms say how an activation begins, and how long it may last.
 type Terms struct {
 	// Valid is asked before the activation gets its state and before each message. When it reports
 	// false, the activation is stopped, and the message is among those that it leaves. It is called in
-	// the activation's turn, and must be quick. nil is for ever.
+	// the activation's turn, and must be quick. nil means always valid.
 	Valid func() bool
 	// AtOnce has it get its state when it is spawned, and not with its first message.
 	AtOnce bool
 }
 
-// At returns what [TrySpawn] takes for a parent to spawn the activation of that key: the name that it
-// is given then does not count. It does not call the function that makes the state. There must be
-// no other activation of the key in the system: ErrNameTaken says that there is.
+// At returns the parent with which [TrySpawn] spawns the activation of that key; its name is ignored.
+// TrySpawn then does not call the function that makes the state. There must be no other activation of
+// the key in the system: ErrNameTaken says that there is.
 func (v *Virtual[M]) At(key string, terms Terms) Spawner { return activationSpawner[M]{v, key, terms} }
 
 // There returns a reference by which a [Place] sends a message to the one of another system, which has
@@ -373,7 +373,7 @@ func (e *envelope[M]) sent() bool {
 	return false
 }
 
-// Held is a message on its way to a virtual actor, with its sender, its header and its asker. Who has it
+// Held is a message on its way to a virtual actor, with its sender, its header and its asker. Its holder
 // sends it on or refuses it, once. The zero Held is not valid. It is a value; its methods are safe for
 // concurrent use and do not block.
 type Held[M any] struct {
@@ -386,7 +386,8 @@ type Held[M any] struct {
 // Key returns the key of the virtual actor that it is for.
 func (h Held[M]) Key() string { return h.key }
 
-// Stamp returns what another system has sent it with, see [Virtual.There]: 0 if it was sent here.
+// Stamp returns the stamp with which another system has sent it, see [Virtual.There], or 0 if it
+// was sent here.
 func (h Held[M]) Stamp() uint64 { return h.stamp }
 
 // Message returns the message.
@@ -395,9 +396,9 @@ func (h Held[M]) Message() M { return h.e.msg }
 // Sender returns who has sent it, the zero PID if that was no actor.
 func (h Held[M]) Sender() PID { return h.e.from().pid() }
 
-// Send sends it on to an activation. It reports false if that takes nothing any more: then the message
-// is still the caller's. The bound of a mailbox does not refuse what has been taken before, also where
-// that makes it more than the bound for a while; a policy that drops messages drops it.
+// Send sends it on to an activation. It reports false if the activation accepts nothing any more; the
+// message is then still the caller's. A bounded mailbox does not refuse a message that was accepted
+// before, even if it exceeds its bound for a while; a policy that drops messages drops it.
 func (h Held[M]) Send(to Ref[M]) (sent bool) {
 	dst := to.recipient()
 	ask, asked := askIn(h.e.with)
@@ -433,7 +434,7 @@ func (h Held[M]) Forward(there Ref[M]) error {
 	return nil
 }
 
-// Refuse makes a dead letter of it, with that reason, and ends the ask, if it is one, with
+// Refuse turns it into a dead letter, with that reason, and ends the ask, if it is one, with
 // ErrMailboxFull for [Overflowed], ErrUnreachable for [NoConnection], and ErrStopped otherwise.
 func (h Held[M]) Refuse(why Reason) {
 	var err error

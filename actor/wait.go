@@ -20,18 +20,18 @@ import (
 // [ErrDeadlock] if the handler would wait for its own end, for that of a parent, or for an actor
 // that waits for it.
 //
-// A handler should wait for other actors than its children: the failure of a child is decided upon
-// when the parent's handler has returned, so a child that fails while its parent waits for its end
-// does not end. And a shutdown lets handlers finish: one that waits for an actor which is to stop
-// after its own keeps it from ending in time. Both are no deadlocks that are found. Limit such waits
-// by Within, or use Context.Watch.
+// A handler should not wait for the end of its own children: the failure of a child is decided when
+// the parent's handler has returned, so a child that fails while its parent waits for its end does
+// not end. And a shutdown lets handlers finish: one that waits for an actor which is to stop after
+// its own keeps it from ending in time. Neither is found as a deadlock. Limit such waits by Within,
+// or use Context.Watch.
 func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, error) {
 	target, none := s.watchable(pid)
 	return s.waitEnd(ctx, target, none, limitOf(opts))
 }
 
-// Wait is [System.Wait] for the actor that the reference is of. For a virtual one that is not active it
-// returns at once, with the reason [Passivated].
+// Wait is [System.Wait] for the actor that the reference is to. For a virtual actor that is not active
+// it returns at once, with the reason [Passivated].
 func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
 	if p, ok := r.recipient().(placed[M]); ok { // which need not be active
 		return p.sys().Wait(ctx, p.of.PID(p.key), opts...)
@@ -41,9 +41,9 @@ func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
 }
 
 // AfterEnd runs f on a goroutine of its own when the actor with that address has ended; at once,
-// with the reason [NoActor], if there is no such actor. stop takes that back; it reports whether f
-// will not run for this reason. Shutdown waits until f returns. A panic in f is logged, with its
-// stack, and ends nothing else. Use it to have a channel to select from:
+// with the reason [NoActor], if there is no such actor. stop cancels that, and reports whether it
+// has kept f from running. Shutdown waits until f returns. A panic in f is logged, with its stack,
+// and ends nothing else. Use it to get a channel for a select statement:
 //
 //	ended := make(chan actor.Down, 1)
 //	stop := sys.AfterEnd(ref.PID(), func(d actor.Down) { ended <- d })

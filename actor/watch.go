@@ -127,14 +127,13 @@ type downNote[M any] struct {
 	down  Down
 }
 
-// Watch sends the actor a message of its own protocol when the actor with that
-// address ends: wrap makes it of the [Down], in the watcher's own turn. It comes
-// once for each Watch, never before the target's last message to the watcher, and
-// at once, with the reason [NoActor], if there is no such actor. A restart of the
-// target is not its end. A watch ends with the watcher's incarnation, unless that ends in a restart
-// together with its siblings ([AllForOne], [RestForOne]) and the target is one of them that does not come
-// back: then the next incarnation gets the Down, once, also if it watches the target again. For use in
-// the actor's own callbacks.
+// Watch sends the actor a message of its own protocol when the actor with that address ends: wrap makes
+// it from the [Down], in the watcher's own turn. It comes once for each Watch, never before the target's
+// last message to the watcher, and at once, with the reason [NoActor], if there is no such actor. A
+// restart of the target is not its end. A watch ends with the watcher's incarnation, unless that ends in
+// a restart together with its siblings ([AllForOne], [RestForOne]) and the target is one of them that
+// does not come back: then the next incarnation gets the Down, once, even if it watches the target again.
+// For use in the actor's own callbacks.
 func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	required(wrap != nil, "Watch: the function that wraps the Down is nil")
 	c := ctx.cell()
@@ -160,8 +159,8 @@ func (ctx *Context[M]) Watch(pid PID, wrap func(Down) M) {
 	}
 }
 
-// Unwatch ends all watches of that address. A Down that waits in the mailbox
-// already is not delivered any more. For use in the actor's own callbacks.
+// Unwatch ends all watches of that address. A Down that is already in the mailbox is not
+// delivered. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unwatch(pid PID) {
 	c := ctx.cell()
 	if !c.core.enterRuntime() {

@@ -16,9 +16,9 @@ type Call[R any] struct {
 	err    error
 }
 
-// Ask asks on a goroutine of its own, so that the test can go on: answer what the asked
-// actor asks a probe, or let time pass. The ask ends as [actor.Ask] does, or at the end
-// of the test.
+// Ask asks on a goroutine of its own, so that the test can continue: answer what the
+// asked actor asks a probe, or let time pass. The ask ends as [actor.Ask] does, or at the
+// end of the test.
 func Ask[R, M any](k *Kit, to actor.Ref[M], req actor.Request[R]) *Call[R] {
 	return AskContext(k.ctx, k, to, req)
 }

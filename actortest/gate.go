@@ -45,7 +45,7 @@ func (g *Gate) Close() {
 	g.closed = true
 }
 
-// Open lets all waiting actors go on, and settles.
+// Open lets all waiting actors continue, and settles.
 func (g *Gate) Open() {
 	g.release()
 	g.k.Settle()

@@ -74,7 +74,7 @@ func newKit(t testing.TB, opts ...actor.SystemOption) *Kit {
 // has returned.
 func (k *Kit) System() *actor.System { return k.sys }
 
-// T returns the test inside of the bubble.
+// T returns the test inside the bubble.
 func (k *Kit) T() testing.TB { return k.t }
 
 // Context returns a context that is canceled when the test is over. Use it to tell and

@@ -35,25 +35,25 @@ type Bridged struct {
 	sent, received, refused, unreadable atomic.Uint64
 }
 
-// Bridge has the topics of a bus that the patterns stand for cross nodes: an event that is published on one
-// node goes once to each other node that has called Bridge with the same name and has subscriptions for its
-// topic, and the bus there delivers it to them. So does one of [eventbus.PublishAll] if one of the patterns
-// stands for all its topics. An event that has come from another node is not sent on.
+// Bridge makes the topics of a bus that the patterns stand for cross nodes: an event that is published on
+// one node goes once to each other node that has called Bridge with the same name and has subscriptions for
+// its topic, and the bus there delivers it to them. So does one of [eventbus.PublishAll] if one of the
+// patterns stands for all its topics. An event that has come from another node is not forwarded.
 //
 // The nodes tell each other for which patterns they have subscriptions, at most 1024 each; beyond that, a
 // wider one stands for several. A subscription begins to get events of other nodes when they know of it,
-// which takes some milliseconds as a rule.
+// which usually takes some milliseconds.
 //
-// An event arrives at most once. Events of one publisher come to a subscriber of another node in the order
-// of publishing; there is no order between them and what the publisher tells that actor. What cannot be
-// sent, since too much is on its way to that node or it is lost, becomes a dead letter, and so does what
-// arrives while 16384 events wait to be delivered. Nobody waits for subscribers of other nodes: one
+// An event arrives at most once. Events of one publisher come to a subscriber of another node in the order of
+// publishing; there is no order between them and what the publisher tells that actor. An event that cannot be
+// sent, because too much is in flight to that node or the node is lost, becomes a dead letter, and so does
+// what arrives while 16384 events wait to be delivered. Nobody waits for subscribers of other nodes: one
 // whose full buffer has the policy Block does not get the event. One actor delivers what comes from all other
 // nodes: a function that has subscribed without a buffer and is slow holds up the others. The sender of the
 // message that a subscriber gets is an actor of the bridge.
 //
-// A node does not retain events of others. So a subscription does not get what others have retained, but the
-// next event.
+// A node does not retain events of others. So a subscription begins with the next event, and does not get
+// what others have retained.
 //
 // The types of events must be registered in [Config.Remote]. Publish fails for an event of another type with
 // [codec.ErrUnknownType], whether or not another node wants it, after the subscriptions of this node have
@@ -61,8 +61,9 @@ type Bridged struct {
 // is published.
 //
 // A bridge ends with its node. On one that is alone, or not connected, nothing crosses, and all types are
-// allowed. Bridge fails with the errors of [eventbus.Bus.Forward], thus if another bridge of the bus has some
-// of the topics, and if the name is taken or not valid for an actor, whose path is "/bridge-" and the name.
+// allowed. Bridge fails with the errors of [eventbus.Bus.Forward], for example if another bridge of the bus
+// has some of the topics, and if the name is taken or not valid for an actor, whose path is "/bridge-" and
+// the name.
 func Bridge(node *Node, name string, bus *eventbus.Bus, patterns ...string) (*Bridged, error) {
 	required(node != nil, "Bridge: the node is nil")
 	required(bus != nil, "Bridge: the bus is nil")
@@ -125,7 +126,7 @@ func (b *Bridged) Wanting(topic string) []string {
 
 // BridgeStats are the counters of a bridge at one moment. All but Patterns only grow.
 type BridgeStats struct {
-	Patterns   int    // what this node wants of others, as they are told: at most 1024
+	Patterns   int    // patterns that this node has told the others: at most 1024
 	Sent       uint64 // events for other nodes, counted for each; those that became dead letters are among them
 	Received   uint64 // events of other nodes
 	Refused    uint64 // events that were not sent, since their type is not registered or they could not be encoded

@@ -9,7 +9,7 @@
 //
 // A reference to a virtual actor is a value: making one sends nothing and activates nothing, and
 // references to the same actor are equal. The first message activates the actor: it gets a state,
-// and its Init is called in its own turn. When it has had nothing to do for long, when there are
+// and its Init is called in its own turn. When it has had nothing to do for a while, when there are
 // too many actors, or when it calls [actor.Context.Stop], it is passivated: its Terminate is called
 // and the state is dropped. Messages that are then in its mailbox, and those that arrive meanwhile,
 // go to the next activation, in order. There is never more than one activation of a key at a time.
@@ -30,40 +30,39 @@
 //
 // # Members
 //
-// Systems that [Join] a cluster have the actors of a kind together: each key is on one of the nodes that
-// have registered the kind, and a message to it goes there, from any of them. What they agree by is an
-// [Engine]; they are connected by package remote.
+// Systems that [Join] a cluster share the actors of a kind: each key is on one of the nodes that have
+// registered the kind, and a message to it goes there, from any of them. They agree by means of an
+// [Engine], and are connected by package remote.
 //
 //	node, err := cluster.Join(sys, cluster.Config{Engine: engine, Remote: &remote.Config{Addr: addr, Secret: secret, Types: types}})
 //	carts, err := cluster.Register(node, "cart", newCart)
 //
-// The keys are divided into shards, see [ShardCount]. A shard is held by one node at a time. When nodes
-// come and leave, shards are moved: handlers end, activations are passivated, and what they have left in their
-// mailboxes goes to the new owner, as does what comes meanwhile. Messages of one sender to one key keep their
-// order over that, and none is lost. When a node ends without a word, its shards are taken over: at once if two
-// others see that its process has ended, since its connections end and its address refuses further ones, and otherwise, as when it is
-// cut off or stopped, as soon as its lease is over. What was in its mailboxes is lost, an ask that it had ends with
-// [actor.ErrUnreachable], and messages wait for the new owner up to 20 seconds.
+// The keys are divided into shards, see [ShardCount]. A shard is held by one node at a time. When nodes come and leave,
+// shards are moved: handlers end, activations are passivated, and what they have left in their mailboxes goes to the
+// new owner, as does what comes meanwhile. Messages of one sender to one key keep their order during that, and none is
+// lost. If a node ends without leaving, others take over its shards: at once if two of them see that its process has
+// ended, because its connections are closed and its address refuses new ones; otherwise, for example if it is cut off
+// or frozen, when its lease expires. Messages in its mailboxes are lost, its open asks end with [actor.ErrUnreachable],
+// and messages wait for the new owner up to 20 seconds.
 //
-// A node has a lease. Before the others take over, its activations stop: each looks at the lease before
-// it handles a message. That binds only who runs: a process that was stopped, or a virtual machine that was
-// paused, wakes up and has not noticed. So what is written to a store goes with the epoch of the [Shard],
-// and the store refuses one that is lower than it has seen, see [Claiming]; [RegisterDurable] does that for
-// actors of package persist.
+// A node has a lease. Before the others take over, its activations stop: each looks at the lease before it
+// handles a message. That does not stop a process or a virtual machine that was paused and resumes without
+// noticing. So writes to a store carry the epoch of the [Shard], and the store refuses an epoch lower than
+// one it has seen, see [Claiming]; [RegisterDurable] does that for actors of package persist.
 //
-// Orders and watches concern the activation on the node itself: who watches an actor that is active
-// elsewhere hears at once that it is passivated. A message that another node has to get is not waited for:
+// Orders and watches apply only to an activation on the same node: a watch of an actor that is active
+// elsewhere reports at once that it is passivated. Nobody waits for room on the way to another node:
 // [actor.Ref.TryTell] and asks fail with [actor.ErrMailboxFull] when too much is on its way there.
 //
-// Some actors do not wait for a message: [Singleton] has one on all nodes, which is always active on one of
-// them, [Spread] has numbered ones, evenly spread, and [Everywhere] has one on each node.
+// Some actors are active without a message: [Singleton] makes one for all nodes, always active on one of
+// them, [Spread] makes numbered ones, evenly spread, and [Everywhere] makes one on each node.
 //
 // Events are for whoever has subscribed: with a [Bridge], those of a bus on one node reach the subscriptions
 // of its counterparts on the others.
 //
 //	bridge, err := cluster.Bridge(node, "sensors", bus, "sensors.>")
 //
-// Whoever has something else to divide implements [Holder], and calls [Host]:
+// To divide something else, implement [Holder] and call [Host]:
 //
 //	shards, err := cluster.Host(node, "orders", 64, holder)
 package cluster

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Engine is the means by which the members of a cluster agree: a small map whose values are
-// replaced by compare-and-set. What it has taken it must not lose, nor go back to what it had before:
-// two members could then hold one shard. It needs no leases, locks or expiry. Its values are some kilobytes
-// as a rule, and at most [MaxValue]; there are some for each member and group.
+// Engine is the means by which the members of a cluster agree: a small map whose values are replaced by
+// compare-and-set. It must not lose what it has accepted, or go back to an earlier state: two members could
+// then hold one shard. It needs no leases, locks or expiry. Its values are usually some kilobytes, and at
+// most [MaxValue]; there are some for each member and group.
 //
 // Its methods are safe for concurrent use. Package cluster/memory has one for tests and for several
 // systems in one process; package cluster/enginetest is the conformance suite for others.
@@ -49,7 +49,7 @@ var (
 	// ErrNotFound says that an engine has no such key.
 	ErrNotFound = errors.New("no such key")
 	// ErrDeclaredDead says that a member was silent for longer than its lease, and that the others
-	// have continued without it. Begin anew, in a new process as a rule: a system that is connected
+	// have continued without it. Start again, usually in a new process: a system that is connected
 	// cannot join a second time.
 	ErrDeclaredDead = errors.New("declared dead")
 )

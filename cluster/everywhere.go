@@ -49,7 +49,7 @@ func (c *Copies[M]) Here() actor.Ref[M] { return c.here }
 // All returns a reference that tells each message to all of them: those on nodes that this one knows, and
 // can reach, at that moment. They get the same value, so none of them may change what it points to. An ask
 // ends with the first answer; actor.Gather asks all of [Copies.Refs]. The reference has the address of the
-// one on this node, which Stop, Drain, Kill and Watch concern.
+// one on this node, to which Stop, Drain, Kill and Watch apply.
 func (c *Copies[M]) All() actor.Ref[M] { return c.all }
 
 // Refs returns the references of all that this node knows and can reach: its own, and then those of the other nodes,

@@ -19,8 +19,8 @@ const (
 	defaultShards = 256
 )
 
-// Kind is a sort of virtual actors, which [Register] makes. It is safe for concurrent use, and ends with
-// the system.
+// Kind is a kind of virtual actor, made by [Register]. It is safe for concurrent use, and ends with the
+// system.
 type Kind[M any] struct {
 	table *table[M]
 	where *Shards // nil for a node that is alone
@@ -53,8 +53,8 @@ func IdleAfter(d time.Duration) KindOption {
 
 // Hot bounds how many actors of the kind are active at the same time: when there is one more, an
 // actor that has had no message for long is passivated once it has handled what is in its mailbox.
-// Its timers end with it. The choice is an approximation: an actor that has had a message lately is
-// spared. Hot defaults to 1 048 576; anything below 1 panics.
+// Its timers end with it. The choice is an approximation: an actor that has had a message recently
+// is spared. Hot defaults to 1 048 576; anything below 1 panics.
 func Hot(n int) KindOption {
 	required(n > 0, "Hot(%d): at least one actor must be active", n)
 	return func(c *kindConfig) { c.hot = n }
@@ -69,9 +69,9 @@ func Park(n int) KindOption {
 	return func(c *kindConfig) { c.park = n }
 }
 
-// ShardCount says into how many shards the keys of the kind are divided: as many can move from node to node
-// at most, one by one. All nodes must say the same, for as long as the cluster lives. Defaults to 256;
-// anything below 1 panics. A node that has joined a cluster refuses more than 16 384.
+// ShardCount says into how many shards the keys of the kind are divided: shards move from node to node, one
+// by one. All nodes must use the same number, for as long as the cluster exists. Defaults to 256; anything
+// below 1 panics. A node that has joined a cluster refuses more than 16 384.
 func ShardCount(n int) KindOption {
 	required(n > 0, "ShardCount(%d): there must be at least one", n)
 	return func(c *kindConfig) {
@@ -81,13 +81,12 @@ func ShardCount(n int) KindOption {
 	}
 }
 
-// Numbered says that the kind has n actors, which are always active: their keys are "0" to the text of
-// n-1, and there are no others. Each has a shard of its own, so that they are spread evenly over the nodes.
-// One becomes active, and gets its Init called, as soon as a node has its shard, without a message; one
-// that ends is activated anew within about a second. They are not passivated when they are idle or when
-// there are too many: IdleAfter, Hot and ShardCount have no effect. All nodes must say the same n, for as
-// long as the cluster lives. Anything below 1 panics. A node that has joined a cluster refuses more than
-// 16 384.
+// Numbered says that the kind has n actors, which are always active: their keys are "0" to the text of n-1,
+// and there are no others. Each has a shard of its own, so that they are spread evenly over the nodes. One
+// becomes active, and gets its Init called, as soon as a node has its shard, without a message; one that
+// ends is activated again within about a second. They are not passivated when they are idle or when there
+// are too many: IdleAfter, Hot and ShardCount have no effect. All nodes must use the same n, for as long as
+// the cluster exists. Anything below 1 panics. A node that has joined a cluster refuses more than 16 384.
 func Numbered(n int) KindOption {
 	required(n > 0, "Numbered(%d): there must be at least one actor", n)
 	return func(c *kindConfig) { c.numbered, c.shards = true, n }
@@ -96,18 +95,18 @@ func Numbered(n int) KindOption {
 // Elsewhere is for a node that has references to the actors of a kind, and never an activation.
 func Elsewhere() KindOption { return func(c *kindConfig) { c.away = true } }
 
-// Claiming has a store know who has a shard, before anything of it is read: claim says to the store that
-// from now on nothing is to be written for the shard with a lower epoch, see [Activation]. If it fails,
-// the shard waits, and it is called again. A node that is alone has no shards, and claims none.
+// Claiming tells a store who has a shard before anything of the shard is read: claim makes the store
+// refuse, from now on, writes for the shard with a lower epoch, see [Activation]. If claim fails, the
+// shard waits, and claim is called again. A node that is alone has no shards, and claims none.
 func Claiming(claim func(ctx context.Context, s Shard) error) KindOption {
 	required(claim != nil, "Claiming: the function is nil")
 	return func(c *kindConfig) { c.claims = append(c.claims, claim) }
 }
 
-// Supervised says how failures are dealt with. Without it an actor is restarted 10 times in a minute;
+// Supervised says how failures are handled. Without it an actor is restarted 10 times in a minute;
 // then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters, and its
-// next message activates it anew. [actor.Escalate] is [actor.Stop] here: the failure of one key is not
-// that of the others.
+// next message activates it again. [actor.Escalate] is [actor.Stop] here: the failure of one key does
+// not affect the others.
 func Supervised(s actor.SuperviseOption) KindOption {
 	return func(c *kindConfig) { c.super = []actor.SpawnOption{s} }
 }
@@ -123,8 +122,8 @@ type Activation struct {
 	// Parent is what to spawn it with.
 	Parent actor.Spawner
 	Key    string
-	// Shard is in whose name it is active: what it writes goes to a store with that epoch, see [Claiming].
-	// Its Group is the name of the kind. On a node that is alone the epoch is 1.
+	// Shard is the shard that it belongs to: what it writes goes to a store with that epoch, see
+	// [Claiming]. Its Group is the name of the kind. On a node that is alone the epoch is 1.
 	Shard Shard
 }
 
@@ -142,13 +141,13 @@ func Register[M any, A actor.Actor[M]](node *Node, name string, newActor func(ke
 	}, opts...)
 }
 
-// RegisterSpawned is [Register] for actors that something else spawns than [actor.TrySpawn]. Durable ones
-// of package persist have [RegisterDurable].
+// RegisterSpawned is [Register] for actors that something other than [actor.TrySpawn] spawns. Durable
+// ones of package persist have [RegisterDurable].
 //
 // spawn must spawn one actor with at.Parent for its parent, and return its reference; the name that it gives
-// does not count. It is called by whoever sends the first message, or where the activation before ends,
-// concurrently for several keys, and must not block. If it fails, or panics, what the actor was told
-// becomes dead letters, and an activation that it has made nevertheless is stopped.
+// is ignored. It is called by whoever sends the first message, or where the activation before ends,
+// concurrently for several keys, and must not block. If it fails, or panics, what the actor was told becomes
+// dead letters, and an activation that it has made nevertheless is stopped.
 func RegisterSpawned[M any](node *Node, name string, spawn func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
 	required(node != nil, "Register: the node is nil")
 	required(spawn != nil, "RegisterSpawned: the function that spawns is nil")
@@ -196,8 +195,8 @@ func register[M any](node *Node, name string, t *table[M]) (*Kind[M], error) {
 }
 
 // Singleton registers a kind with one actor, which is always active on one of the nodes, and returns its
-// reference. The options are those of [Register]; the actor has the key "0". A durable one is what
-// [RegisterDurable] makes with Numbered(1).
+// reference. The options are those of [Register]; the actor has the key "0". For a durable one, use
+// [RegisterDurable] with Numbered(1).
 //
 // It fails as Register does.
 func Singleton[M any, A actor.Actor[M]](node *Node, name string, newActor func() A, opts ...KindOption) (actor.Ref[M], error) {
@@ -250,7 +249,7 @@ func (k *Kind[M]) Ref(key string) actor.Ref[M] {
 
 // Routed returns a reference that passes on each message to some of the actors of a kind that is
 // [Numbered], as a strategy of package router says: router.RoundRobin, for example. Keep what it returns:
-// each call begins anew. Stop, Drain and Kill of it end the kind on this node. It panics if the kind is not
+// each call starts over. Stop, Drain and Kill of it end the kind on this node. It panics if the kind is not
 // Numbered, and fails with [actor.ErrStopped].
 //
 // A strategy that looks at the mailboxes of actors, such as router.LeastLoaded, sees those of this node.

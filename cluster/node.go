@@ -28,33 +28,33 @@ const (
 
 // Config is how a system joins a cluster.
 type Config struct {
-	// Engine is what the members agree by. It is needed.
+	// Engine is the means by which the members agree. It is required.
 	Engine Engine
-	// Remote is how the system is connected with those of the other members, for messages to go there. Its
-	// Peers are not needed: members know each other's addresses from the engine. Its ResumeWithin is 5
-	// minutes by default: whether a member is lost is for the cluster to say, which ends its session. The
+	// Remote says how the system connects to those of the other members, so that messages can go there.
+	// Its Peers are not needed: members know each other's addresses from the engine. Its ResumeWithin is 5
+	// minutes by default: the cluster decides whether a member is lost, and then ends its session. The
 	// system stays connected with all members, unless OnlySilence is set. nil is for a member that only
 	// holds shards.
 	Remote *remote.Config
 	// Advertise is the address at which the others reach the one of Remote, by default that address. It is
-	// needed if Remote listens on all addresses of the host, as ":7000" says.
+	// required if Remote listens on all addresses of the host, as ":7000" says.
 	Advertise string
-	// TTL is for how long a member that is silent is waited for: 15 seconds by default, and at least one.
-	// All members should have the same: of two, the longer one is waited for.
+	// TTL is how long others wait for a silent member: 15 seconds by default, and at least one. All
+	// members should have the same TTL: of two different ones, the longer applies.
 	TTL time.Duration
-	// Margin is by how much a member ends its lease earlier than others do, a fifth of TTL by default: the
-	// clocks of two members may differ in speed by as much of TTL.
+	// Margin is how much earlier a member ends its own lease than others do, a fifth of TTL by default:
+	// the clocks of two members may differ in speed by as much of TTL.
 	Margin time.Duration
-	// OnlySilence has this member ignore that the address of another one refuses connections. Otherwise that
-	// is evidence that its process has ended, and it is not waited for, see the package's documentation.
+	// OnlySilence makes this member ignore that the address of another one refuses connections. Otherwise that
+	// is evidence that the other's process has ended, and nobody waits for it, see the package's documentation.
 	// Set it on all members if something else answers for their addresses, such as a proxy or a firewall that
 	// rejects, which may refuse connections for a member that lives, or if their machines were resumed from one
 	// snapshot of memory, by which their processes cannot be told apart.
 	OnlySilence bool
-	// Clock returns how much time has passed since some moment, and measures leases, the own and those of
-	// others. By default it is that of package time, which stands still while the machine is suspended. It
-	// must not differ in speed from those of other members by more than Margin in TTL, jumps included. It is
-	// called by several goroutines at a time, and must not block.
+	// Clock returns how much time has passed since some moment, to measure the member's own lease and those
+	// of others. By default it is that of package time, which stands still while the machine is suspended.
+	// It must not differ in speed from those of other members by more than Margin in TTL, jumps included. It
+	// is called by several goroutines at a time, and must not block.
 	Clock func() time.Duration
 
 	rules rules // of a lease; tests plant mistakes
@@ -138,8 +138,8 @@ func isUnspecified(addr string) bool {
 }
 
 // Node is a system as a member of a cluster. [Join] makes one: it keeps a lease, and holds shards for as
-// long as that lasts, see [Host] and [Register]. [Alone] makes one that has no others beside it. It is
-// safe for concurrent use.
+// long as that lasts, see [Host] and [Register]. [Alone] makes one without others. It is safe for
+// concurrent use.
 type Node struct {
 	sys    *actor.System
 	cfg    Config
@@ -171,8 +171,7 @@ type links interface {
 	Refuses(ctx context.Context, r record, name string) bool
 }
 
-// Alone returns a node that has no others beside it: all virtual actors are active here. It ends with
-// its system.
+// Alone returns a node without others: all virtual actors are active here. It ends with its system.
 func Alone(sys *actor.System) *Node {
 	n := &Node{sys: sys, alone: true, over: make(chan struct{}), hosts: make(map[string]bool)}
 	return n
@@ -180,12 +179,12 @@ func Alone(sys *actor.System) *Node {
 
 // Join makes a system a member of the cluster that has the engine. It does not wait: until the engine has
 // taken the member's record, and a former one of that name is known to be gone, it holds no shards. The
-// member is an actor "/cluster" of the system and ends with it; [Node.Leave] before gives the shards
-// away, which otherwise wait for the end of the lease.
+// member is an actor "/cluster" of the system and ends with it; call [Node.Leave] first to give the
+// shards away, which otherwise wait until the lease expires.
 //
 // With [Config.Remote] the system listens, as [remote.Listen] says, and knows the addresses of the other
-// members from the engine. A system that has ended its membership may join again without Remote; with it, it
-// may not, since it is connected once only: that takes a new one, in a new process as a rule.
+// members from the engine. A system that has ended its membership may join again without Remote; with Remote
+// it may not, since a system connects only once: make a new one, usually in a new process.
 //
 // It fails if the Config is not valid, if the system has an actor of that name, or has stopped, and if it
 // cannot listen.
@@ -239,8 +238,8 @@ func (n *Node) Remote() *remote.Node { return n.remote }
 // Name returns the name of the member, which is that of the system.
 func (n *Node) Name() string { return n.sys.Name() }
 
-// Valid reports whether the member has a lease at this moment. What it holds it must not use without. A
-// node that is alone needs none.
+// Valid reports whether the member has a lease at this moment. Without one it must not use what it
+// holds. A node that is alone needs none.
 func (n *Node) Valid() bool { return n.alone || int64(n.cfg.rules.clock()) < n.until.Load() }
 
 // Done is closed when the member has left, was declared dead, has failed or has ended with its system.
@@ -266,10 +265,10 @@ func (n *Node) hasEnded() bool {
 	}
 }
 
-// Leave gives all shards to the other members, and then ends the lease and the member. Where no other takes
-// shards of a group the holder gives them to nobody: what is active in them ends in order. It waits for
-// that, as long as ctx lasts; the member goes on leaving after that. If the engine does not answer it ends with an
-// error when the lease is over. Shut the system down then. A node that is alone has nothing to leave.
+// Leave gives all shards to the other members, and then ends the lease and the member. If no other member takes
+// the shards of a group, the holder gives them to nobody: what is active in them ends in order. Leave waits for
+// that until ctx ends, after which the member continues to leave. If the engine does not answer, Leave returns an
+// error when the lease expires. Shut the system down then. A node that is alone has nothing to leave.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone {
 		return nil

@@ -70,14 +70,13 @@ func New(sys *actor.System, opts ...Option) *Bus {
 // Publish delivers an event to the subscriptions whose pattern matches the topic and
 // whose type the event has: its dynamic type, so an interface value counts as what it
 // contains. It is not an error if there are none. The event is not copied: nobody may
-// change what it points to any more.
+// change what it points to afterwards.
 //
-// In a handler pass the handler's ctx, which tells the subscribers who the sender is.
-// Publish waits only for subscriptions with the policy [Block], until ctx ends or,
-// without a deadline, until the patience of the bus is over; the error then wraps
-// [ErrFull] and the cause. A [Forwarder] that cannot take the event elsewhere is an error as well, after
-// all subscriptions have got it. Other errors are [ErrTopic], also for a topic with wildcards,
-// and [ErrClosed]; with these, nobody has got the event.
+// In a handler pass the handler's ctx, which tells the subscribers who the sender is. Publish waits only
+// for subscriptions with the policy [Block], until ctx ends or, without a deadline, until the patience
+// of the bus has run out; the error then wraps [ErrFull] and the cause. A [Forwarder] that cannot take
+// the event elsewhere is an error as well, after all subscriptions have got it. Other errors are
+// [ErrTopic], also for a topic with wildcards, and [ErrClosed]; with these, nobody has got the event.
 //
 // What the handler of a gated actor publishes ([actor.Gated]) is published when the gate lets it
 // leave. Publish then returns nil, and a subscription whose full buffer has the policy Block does

@@ -34,9 +34,9 @@ type Forwarding struct {
 	patterns  []string // immutable
 }
 
-// Forward has a Forwarder take the events whose topics the patterns stand for elsewhere, until [Forwarding.End]. An
-// event of [PublishAll] is one of those if one pattern stands for all its topics. Two Forwarders of a bus must not
-// have a topic in common, so that nothing comes twice.
+// Forward passes the events whose topics the patterns stand for to a [Forwarder], until [Forwarding.End]. An event
+// of [PublishAll] is one of those if one pattern stands for all its topics. Two Forwarders of a bus must not have a
+// topic in common, so that nothing comes twice.
 //
 // It fails with [ErrTopic] for an invalid pattern, with [ErrClosed], and if another Forwarder has some of the
 // topics.

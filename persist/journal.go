@@ -18,7 +18,7 @@ var (
 	// ErrFenced says that somebody else now owns the id: its shard was claimed with a higher epoch,
 	// or the id has another number than expected. Nothing of the append was written, and retrying
 	// it is useless.
-	ErrFenced = errors.New("somebody else writes to this id by now")
+	ErrFenced = errors.New("somebody else now writes to this id")
 
 	// ErrConflict is the ErrFenced for an id that has another number than expected.
 	ErrConflict = fmt.Errorf("%w: it has another number than expected", ErrFenced)

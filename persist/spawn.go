@@ -215,7 +215,7 @@ func Shard(shard string, epoch uint64) Option {
 	return func(o *options) { o.shard, o.epoch = shard, epoch }
 }
 
-// Claim is [Journal.Claim] of the journal: who spawns actors with [Shard] calls it before.
+// Claim is [Journal.Claim] of the journal: call it before spawning actors with [Shard].
 func (p *Persistence) Claim(ctx context.Context, shard string, epoch uint64) error {
 	if err := p.journal.Claim(ctx, shard, epoch); err != nil {
 		return fmt.Errorf("persist: claim %q with the epoch %d: %w", shard, epoch, err)

@@ -12,7 +12,7 @@ import (
 
 // ErrNotReproducible says that replaying the events of an actor does not always lead to one state.
 // [Verify] returns it.
-var ErrNotReproducible = errors.New("the events do not come to one state")
+var ErrNotReproducible = errors.New("the events do not lead to one state")
 
 // Verify replays what a journal has of an event-sourced actor, twice from the beginning and once
 // from each snapshot, and returns nil if all of that leads to one state. An error that wraps

@@ -20,7 +20,7 @@
 // another keep their order. A broken connection is made again: within [Config.ResumeWithin] nothing
 // is lost. After that the node is lost: each open ask ends with [actor.ErrUnreachable], each watch
 // gets a Down with the reason [actor.NoConnection], links exit, and unconfirmed messages become
-// dead letters. A lost incarnation of a node is never spoken to again; its process has to be
+// dead letters. Nothing is ever sent to a lost incarnation of a node again; its process has to be
 // restarted.
 //
 // It is not promised that a message arrives: where that matters, ask. Nor is there an order between

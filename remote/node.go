@@ -46,14 +46,14 @@ type network interface {
 	Close(ctx context.Context) error
 }
 
-// Listen connects a system with others: it listens on the address of the Config, and connects to
-// the nodes whose addresses it has when they are first needed. A system has one node, for as long as it
-// lives: a second call fails with [ErrHasNode]. The name of the system is the name of the node, and must be unique in the cluster.
+// Listen connects a system with others: it listens on the address of the Config, and connects to the nodes whose
+// addresses it has when they are first needed. A system has one node for its whole life: a second call fails with
+// [ErrHasNode]. The name of the system is the name of the node, and must be unique in the cluster.
 //
 // The system's Shutdown waits until the other nodes have what was sent to them, and does not wait for one
-// whose address refuses connections. After it the address of this node refuses connections. If the time
-// was up, and handlers still run, also of actors that were killed long before, they are accepted and closed
-// until those have returned.
+// whose address refuses connections. After that the address of this node refuses connections. If the
+// deadline has passed and handlers still run, including those of actors that were killed long before,
+// connections are accepted and closed until the handlers have returned.
 func Listen(sys *actor.System, c Config) (*Node, error) {
 	var auth *transport.TLS
 	if c.TLS != nil {
@@ -117,8 +117,8 @@ func (n *Node) System() *actor.System { return n.sys }
 // Addr returns the address that the node listens on, nil if it does not.
 func (n *Node) Addr() net.Addr { return n.t.Addr() }
 
-// Meet says at what address a node listens, in place of what [Config.Peers] or an earlier call says. A
-// session that there is goes on; it is dialed there when it has to be made again.
+// Meet says at what address a node listens, in place of what Config.Peers or an earlier call says. An
+// existing session continues; when its connection has to be made again, that address is dialed.
 func (n *Node) Meet(node, addr string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,22 +136,22 @@ func (n *Node) resolve(peer string) (addr string, ok bool) {
 }
 
 // Connect makes a connection with an incarnation of a node whose address is known, see [actor.PID.Incarnation], as the
-// first message to it would: the address is dialed, with growing pauses, until it answers or [Config.ResumeWithin] is
-// over. It does not wait, and does nothing if there is a session with that incarnation, or it is lost. A session that is
-// at rest carries a few bytes every two seconds, by which each side knows that the other one is there.
+// first message to it would: the address is dialed, with growing pauses, until it answers or Config.ResumeWithin has
+// passed. It does not wait, and does nothing if there is a session with that incarnation, or it is lost. A session that
+// is at rest carries a few bytes every two seconds, by which each side knows that the other one is there.
 func (n *Node) Connect(node string, incarnation uint32) {
 	_, _, _ = n.reach(node, incarnation) // it fails if there is nothing to do
 }
 
-// IsLost reports whether a session with an incarnation of a node was lost, see [actor.PID.Incarnation]: it is never
-// spoken to again. That of a node that is gone for long may have been forgotten. It does not block, and is safe for
-// concurrent use.
+// IsLost reports whether a session with an incarnation of a node was lost, see [actor.PID.Incarnation]: nothing is
+// sent to it again. An incarnation that was lost long ago may have been forgotten. It does not block, and is safe
+// for concurrent use.
 func (n *Node) IsLost(node string, incarnation uint32) bool {
 	return n.t.Host().IsLost(node, incarnation)
 }
 
-// Lose is Disconnect for one incarnation of a node, see [actor.PID.Incarnation]: the session with another
-// one goes on.
+// Lose is Disconnect for one incarnation of a node, see [actor.PID.Incarnation]: a session with another
+// one continues.
 func (n *Node) Lose(node string, incarnation uint32) {
 	for _, s := range n.t.Host().Sessions() {
 		if s.Peer() != node {
@@ -163,9 +163,9 @@ func (n *Node) Lose(node string, incarnation uint32) {
 	}
 }
 
-// Disconnect gives up a node: it is lost at once, and its present incarnation is never spoken to again.
-// The other side hears of it at once as well; if there is no connection, when it dials. It does nothing
-// for a node without a session.
+// Disconnect makes a node lost at once: nothing is sent to its present incarnation again. The other
+// side learns of it at once as well, or, if there is no connection, when it dials. It does nothing for
+// a node without a session.
 func (n *Node) Disconnect(node string) { n.t.Disconnect(node) }
 
 // Peers returns the nodes with which there is or was a session, by name; of lost nodes the last 1024.

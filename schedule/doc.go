@@ -35,7 +35,7 @@
 //
 // An expression whose minute or hour begins with * is a pattern: it is due whenever the
 // wall clock matches it. In a repeated hour it is due twice, in a skipped hour not at all,
-// and "*/5 * * * *" goes on every five minutes regardless.
+// and "*/5 * * * *" continues every five minutes regardless.
 //
 // Any other expression is a time of day, and is due once on each matching day. If the clock
 // skips that time, it is due at the moment of the change: "30 2 * * *" at 3:00 when the

@@ -24,7 +24,7 @@ type DiskFaults struct {
 	// has no effect. As on Linux, when the sync of a file fails, what was written to it before is
 	// not synced by a later sync either: it must be written again.
 	Fail float64
-	// Delay is the longest time that a sync takes; the time is drawn anew for each. Meanwhile the
+	// Delay is the longest time that a sync takes; the time is drawn for each. Meanwhile the
 	// handler waits, and the node may crash.
 	Delay time.Duration
 }

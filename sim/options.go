@@ -113,7 +113,7 @@ func stream(seed, which uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, w
 // Faults are what may go wrong, each with its probability at one step of a run. The zero value is
 // nothing.
 type Faults struct {
-	// Panic makes a handler panic, before it has done anything or when it is through.
+	// Panic makes a handler panic, before it has done anything or after it has finished.
 	Panic float64
 	// Stop and Kill end an actor, as if somebody from outside had.
 	Stop float64
