@@ -378,8 +378,11 @@ func (f *field) applied(within interval) interval {
 
 // drained tells those who wait for what is done of the backlog.
 func (f *follower) drained() error {
+	if f.failed != nil {
+		return f.failed
+	}
 	f.waitingRest = slices.DeleteFunc(f.waitingRest, func(w restWait) bool {
-		if len(f.reload.names) > 0 || !f.backlog.reached(w.number) {
+		if f.loads() || !f.backlog.reached(w.number) {
 			return false
 		}
 		f.whenLanded(w.done...)
@@ -397,7 +400,7 @@ type restWait struct {
 // whenDone sends a value when what late readings have left until now, what mappings that are
 // to be loaded anew give, and all that is on its way, has landed.
 func (f *follower) whenDone(done ...chan error) {
-	if len(f.reload.names) == 0 && f.backlog.reached(f.backlog.number) {
+	if !f.loads() && f.backlog.reached(f.backlog.number) {
 		f.whenLanded(done...)
 		return
 	}

@@ -3,6 +3,8 @@ package mapping
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,4 +166,59 @@ func BenchmarkDerive(b *testing.B) {
 		n += 10_000
 	}
 	b.ReportMetric(float64(n)/time.Since(began).Seconds(), "values/s")
+}
+
+// BenchmarkLiveBesideLoad is the longest that a live value of one mapping takes to be there while another one, of 64
+// full windows, is put in force, replaced, and loaded anew because an entity is gone. The control is the same
+// without the other one.
+func BenchmarkLiveBesideLoad(b *testing.B) {
+	const windows = 64
+	h := build(b, b.TempDir(), houseOptions{})
+	h.put("live", "insert into f select live.x as y")
+	fields := make([]string, windows)
+	for i := range fields {
+		h.fill(fmt.Sprintf("a%d", i), MaxWindowReadings)
+		fields[i] = fmt.Sprintf("sum(a%d.x) over last %d as y%d", i, MaxWindowReadings, i)
+	}
+	h.sync(1)
+	ts := int64(0)
+	longest := func(load func()) float64 {
+		ended := make(chan struct{})
+		go func() { load(); close(ended) }()
+		var most time.Duration
+		for n := 0; ; n++ {
+			select {
+			case <-ended:
+				if n >= 100 {
+					return float64(most) / float64(time.Millisecond)
+				}
+			default:
+			}
+			ts++
+			began := time.Now()
+			h.write("live", ts, sample("x", int(ts)))
+			for l, _ := h.latest("f", "y"); l.TS < ts && b.Context().Err() == nil; l, _ = h.latest("f", "y") {
+				runtime.Gosched()
+			}
+			most = max(most, time.Since(began))
+		}
+	}
+	all := "insert into e select " + strings.Join(fields, ", ")
+	for b.Loop() {
+		b.ReportMetric(longest(func() {}), "ms-quiet")
+		b.ReportMetric(longest(func() { h.put("m", all) }), "ms-put")
+		b.ReportMetric(longest(func() { h.put("m", strings.Replace(all, " as y0", " as z0", 1)) }), "ms-replaced")
+		b.ReportMetric(longest(func() {
+			if err := h.rt.Delete(b.Context(), "a0", ""); err != nil {
+				b.Error(err)
+			}
+			if err := h.Sync(b.Context()); err != nil {
+				b.Error(err)
+			}
+		}), "ms-anew")
+		h.fill("a0", MaxWindowReadings)
+		if err := h.Delete(b.Context(), "m", ""); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

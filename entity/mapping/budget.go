@@ -21,6 +21,7 @@ type account struct {
 	of     *budget
 	used   int
 	beyond bool // what it takes is counted, and not refused
+	out    bool // what it takes is neither, see leave
 }
 
 // account returns an account that has taken nothing.
@@ -37,6 +38,10 @@ func (a *account) take(n int) bool {
 	if a == nil {
 		return true
 	}
+	if a.out {
+		a.used += n
+		return true
+	}
 	if n > 0 && !a.beyond && a.of.used+n > a.of.most {
 		return false
 	}
@@ -48,9 +53,21 @@ func (a *account) take(n int) bool {
 // drop notes something for which there was no room.
 func (a *account) drop() { a.of.dropped++ }
 
-// leave takes what is kept out of the budget, and enter takes it in again, whether there is room or not.
-func (a *account) leave() { a.of.used -= a.used }
-func (a *account) enter() { a.of.used += a.used }
+// leave takes what is kept, and will be, out of the budget.
+func (a *account) leave() {
+	if !a.out {
+		a.of.used -= a.used
+	}
+	a.out = true
+}
+
+// enter takes it in again, whether there is room or not.
+func (a *account) enter() {
+	if a.out {
+		a.of.used += a.used
+	}
+	a.out = false
+}
 
 // noRoomError is why what there was no room for has no value.
 type noRoomError struct {

@@ -48,7 +48,7 @@ func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int
 func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within interval, some *portion, put func(Value) error) (next int64, err error) {
 	emit := func(ts int64, v value.Value) error { return put(Value{f.spec.As, ts, v}) }
 	from, to := within.from, within.to
-	if f.suspended {
+	if f.suspended || f.fanIn && f.m.muted() {
 		return to, nil
 	}
 	if !f.fanIn {

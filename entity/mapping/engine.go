@@ -72,10 +72,25 @@ type mapping struct {
 	// notYetInForce says that it was not in force when what is replayed happened, and
 	// that nothing is to come of it.
 	notYetInForce bool
+	// loading says that what it is computed from is still being read: it takes
+	// readings in and computes nothing. former is the one in whose place it is.
+	loading bool
+	former  *mapping
+	// retired says that another one is loaded in its place, until when it goes on
+	// computing, and silent that it lacks something and is to be loaded anew: it has
+	// no value until then.
+	retired, silent bool
+	// reshaped says that a group or an entity has changed, while it was loading, in a
+	// way that makes it have to begin again.
+	reshaped bool
+	depth    int // the greatest of the changes that have led to no value because of that
 
 	refusals uint64 // readings that the target has not taken
 	refusal  string // the last reason
 }
+
+// muted reports whether nothing is computed now, and is once the mapping is loaded.
+func (m *mapping) muted() bool { return m.loading || m.silent }
 
 // field is one value that an installed mapping computes.
 type field struct {
@@ -293,6 +308,10 @@ func (f *field) take(u watch, ts int64, v value.Value) {
 
 // markDirty makes sure that a field over a group is computed at the end.
 func (e *Engine) markDirty(f *field) {
+	if f.m.muted() {
+		f.m.depth = max(f.m.depth, e.depth)
+		return
+	}
 	f.depth = max(f.depth, e.depth)
 	if !f.isDirty {
 		f.isDirty = true
@@ -306,7 +325,7 @@ func (e *Engine) react(f *field, c *entity.Change) {
 	if f.m.replaying && f.m.notYetInForce {
 		return
 	}
-	if f.m.replaying || f.any && c.TS < f.newest {
+	if f.m.replaying || f.m.muted() || f.any && c.TS < f.newest {
 		e.late(f, c)
 		return
 	}
@@ -316,7 +335,7 @@ func (e *Engine) react(f *field, c *entity.Change) {
 
 // emit evaluates a frame of a field and puts out what it gives.
 func (e *Engine) emit(f *field, fr *frame, ts int64, seq uint64, again bool) {
-	if f.suspended {
+	if f.suspended || f.m.muted() {
 		return
 	}
 	if v, ok := e.evaluate(f, fr, ts); ok {
@@ -391,6 +410,9 @@ func (e *Engine) flush(seq uint64, again bool) {
 	for _, f := range e.dirty {
 		e.depth = f.depth
 		f.isDirty, f.depth = false, 0
+		if f.m.muted() {
+			continue
+		}
 		ts, ok := f.frame.newest()
 		if !ok && f.lastTS == 0 {
 			continue
@@ -411,7 +433,7 @@ func (f *field) parametric() bool {
 // late computes again what a late reading changes, or leaves it to Complete.
 func (e *Engine) late(f *field, c *entity.Change) {
 	ts := c.TS
-	if f.m.replaying { // what of it is written already only the history tells
+	if f.m.replaying || f.m.muted() { // what of it is written already only the history tells
 		e.pending.Late = append(e.pending.Late, Span{f, slices.Clone(f.touchedBy), ts, e.depth})
 		return
 	}

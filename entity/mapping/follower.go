@@ -55,6 +55,9 @@ type follower struct {
 	blocked     bool // the slice at hand waits for what is on its way
 	sliced      bool // the last thing done was a slice
 	waitingRest []restWait
+
+	loadsOne bool  // a mapping is being loaded, by portions
+	failed   error // of what was done between them, for which the service has to begin anew
 }
 
 // place is the body of the document that says where the service stands.
@@ -289,18 +292,13 @@ func (f *follower) check(ctx context.Context, name string, statement *Statement,
 // install puts a mapping in force that is durable already.
 func (f *follower) install(ctx context.Context, in Installed) error {
 	f.keep(&in)
-	head, err := f.head(ctx)
-	if err != nil {
-		return err
-	}
 	loaded := f.reload.load(f.engine, in.Name)
-	outputs, err := f.engine.Install(ctx, f.s.reader, f.seq, in.Mapping)
+	outputs, _, err := f.putInForce(ctx, in.Mapping, false)
 	if err != nil {
 		f.installed[in.Name].Problem = err.Error()
 		return fmt.Errorf("it is kept, and put in force at the next start: %w", err)
 	}
 	loaded()
-	f.liveFrom(head, in.Name)
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 
@@ -338,6 +336,7 @@ func (f *follower) step(save <-chan time.Time) error {
 		return ErrClosed
 	case c := <-f.s.calls:
 		f.answer(c)
+		return f.drained()
 	case c := <-f.s.looks:
 		f.answer(c)
 	case c, ok := <-changes:
@@ -351,8 +350,10 @@ func (f *follower) step(save <-chan time.Time) error {
 		return f.land()
 	case <-more:
 		f.sliced = true
-		if len(f.reload.names) > 0 {
-			f.reloadNext(f.s.ctx)
+		if f.reload.waits() {
+			if err := f.reloadNext(f.s.ctx); err != nil {
+				return err
+			}
 			return f.drained()
 		}
 		return f.catchUp()
@@ -365,7 +366,7 @@ func (f *follower) step(save <-chan time.Time) error {
 // catchesUp reports whether a slice of the backlog is next: where changes wait as well,
 // they take turns.
 func (f *follower) catchesUp() bool {
-	waits := len(f.reload.names) > 0 || len(f.backlog.rests) > 0 && !f.blocked
+	waits := f.reload.waits() || len(f.backlog.rests) > 0 && !f.blocked
 	return waits && len(f.flights) < sliceFlights && (!f.sliced || len(f.feed.changes) == 0)
 }
 
@@ -427,6 +428,8 @@ func (f *follower) applied(last *entity.Change, effects Effects) error {
 	f.position, f.seq = last.Cursor, last.Seq
 	f.backlog.late(effects.Late)
 	effects.Late = nil
+	f.reload.add(effects.reload)
+	effects.reload = nil
 	err := f.flight(nil, func(fl *flight) error {
 		if err := f.write(f.s.ctx, fl, effects.Outputs, replaying); err != nil || effects.Settled() {
 			return err

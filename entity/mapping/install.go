@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -48,7 +49,7 @@ func (e *Engine) Check(ctx context.Context, r Reader, mapped Mapping) error {
 // another computes what follows, and one that is new nothing. Then [Engine.Live]
 // has to be called.
 func (e *Engine) Install(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, error) {
-	outputs, _, err := e.install(ctx, r, seq, false, mapped)
+	outputs, _, err := e.install(ctx, r, seq, installing{}, mapped)
 	return outputs, err
 }
 
@@ -56,10 +57,27 @@ func (e *Engine) Install(ctx context.Context, r Reader, seq uint64, mapped ...Ma
 // installed again, by name, and continues with the others. Relations that have closed a cycle
 // meanwhile suspend the mappings on it.
 func (e *Engine) Restore(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, map[string]error, error) {
-	return e.install(ctx, r, seq, true, mapped)
+	return e.install(ctx, r, seq, installing{restore: true}, mapped)
 }
 
-func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool, mapped []Mapping) ([]Output, map[string]error, error) {
+// installing says how mappings are put in force.
+type installing struct {
+	restore bool // they were before
+	live    bool // what the reader had when install was called has been applied
+	// between is called between the portions that are read for a mapping, with the number of
+	// readings in one; it may apply changes, and make the mapping live. The mapping in whose place
+	// the new one comes has values until that is loaded. Nil has all read at once.
+	between func(readings int) error
+}
+
+// maxReshaped is how often a mapping is loaded by portions that has to begin again because its
+// groups have changed meanwhile. Then it is loaded at once.
+const maxReshaped = 3
+
+// errReshaped says that a load has to begin again.
+var errReshaped = errors.New("the groups have changed meanwhile")
+
+func (e *Engine) install(ctx context.Context, r Reader, seq uint64, how installing, mapped []Mapping) ([]Output, map[string]error, error) {
 	e.begin()
 	var fresh, old []*mapping
 	failed := make(map[string]error)
@@ -69,8 +87,8 @@ func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool
 			if err != nil {
 				return err
 			}
-			if err := e.admit(m, !restore); err != nil {
-				if !restore {
+			if err := e.admit(m, !how.restore); err != nil {
+				if !how.restore {
 					return err
 				}
 				failed[m.Name] = err
@@ -81,24 +99,43 @@ func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool
 				return fmt.Errorf("mapping %q: %w: it is to be installed twice", m.Name, entity.ErrInvalid)
 			}
 			if before != nil {
-				e.unlink(before)
+				e.retire(before)
 				old = append(old, before)
 			}
-			m.notYetInForce = before == nil && !restore
+			m.former, m.replaying, m.notYetInForce = before, !how.live, before == nil && !how.restore
 			e.link(m)
 			e.chargeMembers(m)
 			fresh = append(fresh, m)
 		}
-		return e.load(ctx, r, fresh)
+		err := e.load(ctx, loader{r, how.between}, fresh)
+		for tries := 1; errors.Is(err, errReshaped); tries++ {
+			if tries == maxReshaped {
+				how.between = nil
+			}
+			if fresh, err = e.rebuild(ctx, r, fresh[0]); err == nil {
+				err = e.load(ctx, loader{r, how.between}, fresh)
+			}
+		}
+		return err
 	}()
 	if err != nil {
 		for _, m := range fresh {
 			e.unlink(m)
 		}
 		for _, m := range old {
-			e.link(m)
+			m.retired = false
+			e.enter(m)
 		}
 		return nil, nil, err
+	}
+	for _, m := range old {
+		e.detach(m)
+	}
+	for _, m := range fresh {
+		if m.former != nil {
+			m.depth = max(m.depth, m.former.depth)
+		}
+		m.loading, m.former = false, nil
 	}
 	e.order()
 	for _, m := range fresh {
@@ -108,11 +145,25 @@ func (e *Engine) install(ctx context.Context, r Reader, seq uint64, restore bool
 	return e.end().Outputs, failed, nil
 }
 
+// rebuild takes a mapping out that has to be loaded from the beginning, and lets it in as it is now. It
+// takes all changes in from now on: those before are in what the reader has.
+func (e *Engine) rebuild(ctx context.Context, r Reader, before *mapping) ([]*mapping, error) {
+	e.unlink(before)
+	m, err := e.build(ctx, r, before.Mapping)
+	if err != nil {
+		return nil, err
+	}
+	m.former, m.depth = before.former, before.depth
+	e.link(m)
+	e.chargeMembers(m)
+	return []*mapping{m}, nil
+}
+
 // Live says that the changes that mappings were loaded with have been applied:
 // from now on the changes bring news.
 func (e *Engine) Live(names ...string) {
 	for _, name := range names {
-		if m := e.mappings[name]; m != nil {
+		for m := e.mappings[name]; m != nil; m = m.former {
 			m.replaying = false
 		}
 	}
@@ -120,7 +171,7 @@ func (e *Engine) Live(names ...string) {
 
 // build makes a mapping without letting it into the engine.
 func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping, error) {
-	m := &mapping{Mapping: mapped, groups: make(map[string]*group), room: e.room.account(), replaying: true}
+	m := &mapping{Mapping: mapped, groups: make(map[string]*group), room: e.room.account(), loading: true}
 	for i := range mapped.Statement.From {
 		spec := &mapped.Statement.From[i]
 		if spec.plain() {
@@ -201,9 +252,38 @@ func (m *mapping) eachSource(f func(id string, u fieldSource, member int32)) {
 
 // link lets a mapping in.
 func (e *Engine) link(m *mapping) {
+	e.enter(m)
+	e.attach(m)
+}
+
+// unlink is the opposite of link.
+func (e *Engine) unlink(m *mapping) {
+	e.exit(m)
+	e.detach(m)
+}
+
+// retire takes a mapping out, but that it goes on computing.
+func (e *Engine) retire(m *mapping) {
+	e.exit(m)
+	m.retired = true
+}
+
+// enter makes a mapping the one of its name.
+func (e *Engine) enter(m *mapping) {
 	e.mappings[m.Name] = m
 	m.room.enter()
 	e.claim(m)
+}
+
+// exit is the opposite of enter.
+func (e *Engine) exit(m *mapping) {
+	delete(e.mappings, m.Name)
+	m.room.leave()
+	e.release(m)
+}
+
+// attach gives a mapping the changes of its sources.
+func (e *Engine) attach(m *mapping) {
 	m.eachSource(e.watch)
 	for _, g := range m.groups {
 		switch r := g.spec.Relation; {
@@ -215,11 +295,8 @@ func (e *Engine) link(m *mapping) {
 	}
 }
 
-// unlink is the opposite of link.
-func (e *Engine) unlink(m *mapping) {
-	delete(e.mappings, m.Name)
-	m.room.leave()
-	e.release(m)
+// detach is the opposite of attach.
+func (e *Engine) detach(m *mapping) {
 	for _, f := range m.fields {
 		e.dirty = slices.DeleteFunc(e.dirty, func(o *field) bool { return o == f })
 	}
@@ -249,6 +326,8 @@ func (e *Engine) Remove(name string) bool {
 
 // first computes the value of each field of a mapping as of now.
 func (e *Engine) first(m *mapping, seq uint64) {
+	e.depth, m.depth = m.depth, 0
+	defer func() { e.depth = 0 }()
 	for _, f := range m.fields {
 		if f.fanIn {
 			e.markDirty(f)

@@ -140,6 +140,10 @@ func (h *house) close() {
 func (h *house) crash() {
 	h.t.Helper()
 	h.store.stuck.Store(true) // what is computed is on its way, and the place is saved
+	// All may have been committed before: this is not.
+	if err := h.rt.Ingest(h.t.Context(), "crash", []entity.Reading{{TS: 1, Values: []entity.Sample{sample("x", 1)}}}, 10, func(error) {}); err != nil {
+		h.t.Error(err)
+	}
 	<-h.store.failed
 	short, done := context.WithTimeout(h.t.Context(), time.Second)
 	defer done()

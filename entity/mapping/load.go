@@ -13,9 +13,34 @@ import (
 // end is after all times.
 const end = entity.MaxTS + 1
 
+// loadPage is how many readings are read at once to load a mapping.
+const loadPage = 1024
+
+// loader reads what mappings need. Whatever changes are applied between two portions: both
+// the readings that a portion brings and the changes are taken in, in any order, and those that
+// are in both count once.
+type loader struct {
+	Reader
+	between func(readings int) error // nil for nothing, see installing
+}
+
+// pause ends a portion.
+func (l *loader) pause(m *mapping, readings int) error {
+	if l.between == nil {
+		return nil
+	}
+	if err := l.between(readings); err != nil {
+		return err
+	}
+	if m.reshaped {
+		return errReshaped
+	}
+	return nil
+}
+
 // load fills mappings that were linked: the members of patterns, the latest
-// values, the windows and the lines.
-func (e *Engine) load(ctx context.Context, r Reader, fresh []*mapping) error {
+// values, the windows and the lines. With pauses there is but one mapping.
+func (e *Engine) load(ctx context.Context, r loader, fresh []*mapping) error {
 	if err := e.loadPatterns(ctx, r, fresh); err != nil {
 		return err
 	}
@@ -44,16 +69,21 @@ func (e *Engine) load(ctx context.Context, r Reader, fresh []*mapping) error {
 			}
 		}
 	}
-	err := r.Entities(ctx, slices.Sorted(maps.Keys(wanted)), func(id string, v View) {
-		for _, u := range wanted[id] {
-			u.load(v)
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), idsAtOnce) {
+		err := r.Entities(ctx, ids, func(id string, v View) {
+			for _, u := range wanted[id] {
+				u.load(v)
+			}
+			for _, j := range members[id] {
+				j.load(v)
+			}
+		})
+		if err == nil {
+			err = r.pause(fresh[0], len(ids))
 		}
-		for _, j := range members[id] {
-			j.load(v)
+		if err != nil {
+			return fmt.Errorf("load the latest values: %w", err)
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("load the latest values: %w", err)
 	}
 	for _, m := range fresh {
 		if err := m.loadHistory(ctx, r); err != nil {
@@ -142,7 +172,7 @@ func (e *Engine) loadPatterns(ctx context.Context, r Reader, fresh []*mapping) e
 }
 
 // loadHistory fills what needs more than the latest values.
-func (m *mapping) loadHistory(ctx context.Context, r Reader) error {
+func (m *mapping) loadHistory(ctx context.Context, r loader) error {
 	for _, f := range m.fields {
 		for i := range f.spec.Sources {
 			src := &f.spec.Sources[i]
@@ -151,9 +181,7 @@ func (m *mapping) loadHistory(ctx context.Context, r Reader) error {
 			case f.lines[i] != nil:
 				err = f.loadLine(ctx, r, i)
 			case src.Group == "" && src.windowed():
-				var points []point
-				points, err = warm(ctx, r, src, src.Entity, end)
-				f.fill(i, 0, points)
+				err = f.loadWindow(ctx, r, i)
 			case src.windowed():
 				err = f.loadGroupWindow(ctx, r, i)
 			}
@@ -166,7 +194,7 @@ func (m *mapping) loadHistory(ctx context.Context, r Reader) error {
 }
 
 // loadLine fills the memory of a source.
-func (f *field) loadLine(ctx context.Context, r Reader, i int) error {
+func (f *field) loadLine(ctx context.Context, r loader, i int) error {
 	src, l := &f.spec.Sources[i], f.lines[i]
 	points, err := r.Points(ctx, src.Entity, src.Key, 0, end, recent, true)
 	if err != nil {
@@ -178,18 +206,40 @@ func (f *field) loadLine(ctx context.Context, r Reader, i int) error {
 		l.put(p.TS, v)
 		f.put(i, p.TS, v)
 	}
-	return nil
+	return r.pause(f.m, len(points))
+}
+
+// loadWindow fills the window of one entity.
+func (f *field) loadWindow(ctx context.Context, r loader, i int) error {
+	src := &f.spec.Sources[i]
+	from, most, err := warmFrom(ctx, r, src, src.Entity, end)
+	if err != nil || most == 0 {
+		return err
+	}
+	return f.loadPages(ctx, r, i, 0, src.Entity, from, most)
+}
+
+// loadPages gives the newest readings of an entity from a time on to a window, page by page.
+func (f *field) loadPages(ctx context.Context, r loader, i int, member int32, id string, from int64, most int) error {
+	return eachPage(ctx, r, &f.spec.Sources[i], id, interval{from, end}, most, loadPage, func(points []point) error {
+		for _, p := range points {
+			f.many[i].put(member, p.ts, p.value)
+		}
+		return r.pause(f.m, len(points))
+	})
 }
 
 // loadGroupWindow fills the window of a group with the history of all members. The time of the window is that of the
 // newest reading of all of them, which the latest values have told.
-func (f *field) loadGroupWindow(ctx context.Context, r Reader, i int) error {
+// Who joins meanwhile had no readings before.
+func (f *field) loadGroupWindow(ctx context.Context, r loader, i int) error {
 	g := f.m.groups[f.spec.Sources[i].Group]
-	newest, ok := f.many[i].newest()
-	if !ok {
-		return nil
-	}
-	for id, n := range g.index {
+	for _, id := range slices.Sorted(maps.Keys(g.index)) {
+		newest, ok := f.many[i].newest()
+		n, in := g.index[id]
+		if !ok || !in {
+			return nil // nobody has readings, or there was no room for the group
+		}
 		if err := f.loadMemberWindow(ctx, r, i, n, id, newest); err != nil {
 			return err
 		}
@@ -199,42 +249,59 @@ func (f *field) loadGroupWindow(ctx context.Context, r Reader, i int) error {
 
 // loadMemberWindow fills the window of a group, whose newest reading is known, with
 // the history of one member.
-func (f *field) loadMemberWindow(ctx context.Context, r Reader, i int, member int32, id string, last int64) error {
-	src := &f.spec.Sources[i]
-	points, err := newest(ctx, r, src, id, last-src.Over.Milliseconds()+1, end, MaxWindowReadings+1)
-	f.fill(i, member, points)
-	return err
-}
-
-// fill puts readings of a member into what a source keeps.
-func (f *field) fill(i int, member int32, points []point) {
-	for _, p := range points {
-		f.many[i].put(member, p.ts, p.value)
-	}
+func (f *field) loadMemberWindow(ctx context.Context, r loader, i int, member int32, id string, last int64) error {
+	from := last - f.spec.Sources[i].Over.Milliseconds() + 1
+	return f.loadPages(ctx, r, i, member, id, from, MaxWindowReadings+1)
 }
 
 // warm returns what is in the window of a source when everything before the time
 // has come.
-func warm(ctx context.Context, r Reader, src *Source, id string, to int64) ([]point, error) {
-	limit, from := src.LastN, int64(0)
-	switch {
-	case src.Over > 0:
-		last, err := r.Points(ctx, id, src.Key, 0, to, 1, true)
-		if err != nil || len(last) == 0 {
-			return nil, err
-		}
-		limit, from = MaxWindowReadings+1, last[0].TS-src.Over.Milliseconds()+1
-	case limit == 0:
-		limit = 1
+func warm(ctx context.Context, r Reader, src *Source, id string, to int64) (list []point, err error) {
+	from, most, err := warmFrom(ctx, r, src, id, to)
+	if err != nil || most == 0 {
+		return nil, err
 	}
-	return newest(ctx, r, src, id, from, to, limit)
+	err = eachPage(ctx, r, src, id, interval{from, to}, most, most, func(points []point) error {
+		list = append(points, list...)
+		return nil
+	})
+	return list, err
 }
 
-// newest returns the newest readings of a source in a range of time, up to a limit.
-func newest(ctx context.Context, r Reader, src *Source, id string, from, to int64, limit int) ([]point, error) {
-	points, err := r.Points(ctx, id, src.Key, max(from, 0), to, limit, true)
-	slices.Reverse(points)
-	return toPoints(points, src), err
+// warmFrom returns from which time on, and how many, readings warm returns at most.
+func warmFrom(ctx context.Context, r Reader, src *Source, id string, to int64) (from int64, most int, err error) {
+	if src.Over == 0 {
+		return 0, max(src.LastN, 1), nil
+	}
+	last, err := r.Points(ctx, id, src.Key, 0, to, 1, true)
+	if err != nil || len(last) == 0 {
+		return 0, 0, err
+	}
+	return last[0].TS - src.Over.Milliseconds() + 1, MaxWindowReadings + 1, nil
+}
+
+// eachPage calls f with the newest readings of a source in a range of time, of so many times at
+// most: page by page, the newest page first, each in the order of time. A key may have many
+// readings of one millisecond, of which the last counts.
+func eachPage(ctx context.Context, r Reader, src *Source, id string, within interval, most, page int, f func([]point) error) error {
+	for to := within.to; most > 0; {
+		limit := min(most, page)
+		points, err := r.Points(ctx, id, src.Key, max(within.from, 0), to, limit, true)
+		if err != nil {
+			return err
+		}
+		for i := range points {
+			if points[i].TS < to {
+				to = points[i].TS
+				most--
+			}
+		}
+		slices.Reverse(points)
+		if err := f(toPoints(points, src)); err != nil || len(points) < limit {
+			return err
+		}
+	}
+	return nil
 }
 
 func toPoints(points []entity.Point, src *Source) []point {
@@ -309,7 +376,7 @@ func (e *Engine) loadJoined(ctx context.Context, r Reader, joined []membership) 
 			for _, u := range j.g.uses {
 				newest, known := u.f.many[u.i].newest()
 				if known && u.source().windowed() {
-					if err := u.f.loadMemberWindow(ctx, r, u.i, j.g.index[j.id], j.id, newest); err != nil {
+					if err := u.f.loadMemberWindow(ctx, loader{Reader: r}, u.i, j.g.index[j.id], j.id, newest); err != nil {
 						return err
 					}
 				}

@@ -57,13 +57,37 @@ func (e *Engine) relate(r Relation, id string, put bool) {
 	for _, g := range e.related[r.Entity] {
 		_, in := g.index[id]
 		switch {
-		case g.m.replaying || *g.spec.Relation != r:
-		case put && !in:
+		case g.m.replaying || *g.spec.Relation != r || in == put || e.reshape(g.m):
+		case put:
 			e.join(g, id)
 			e.pending.joined = append(e.pending.joined, membership{g, id})
-		case !put && in:
+		default:
 			e.leave(g, id)
 		}
+	}
+}
+
+// reshape notes that members or entities of a mapping have changed, and reports whether that
+// is for the load that is under way: one that is being loaded begins again, and the one before
+// has no value any more.
+func (e *Engine) reshape(m *mapping) bool {
+	switch {
+	case m.loading:
+		m.reshaped = true
+	case m.retired:
+		m.silent = true
+	default:
+		return false
+	}
+	m.depth = max(m.depth, e.depth)
+	return true
+}
+
+// loadAnew has a mapping loaded anew, which has no value until then.
+func (e *Engine) loadAnew(m *mapping) {
+	m.silent, m.depth = true, max(m.depth, e.depth)
+	if !slices.Contains(e.pending.reload, m) {
+		e.pending.reload = append(e.pending.reload, m)
 	}
 }
 
@@ -107,8 +131,8 @@ func (e *Engine) leave(g *group, id string) {
 		u.f.many[u.i].leave(n)
 		e.unwatch(id, u)
 		e.markDirty(u.f)
-		if u.source().windowed() && !slices.Contains(e.pending.reload, g.m) {
-			e.pending.reload = append(e.pending.reload, g.m)
+		if u.source().windowed() {
+			e.loadAnew(g.m)
 		}
 	}
 	g.remove(id)
@@ -184,7 +208,7 @@ func (e *Engine) gone(id string) {
 		var fields []fieldSource
 		for _, uses := range w.keys {
 			for _, u := range uses {
-				if u.f.m.replaying {
+				if u.f.m.replaying || e.reshape(u.f.m) {
 					continue
 				}
 				if g := u.f.m.groups[u.source().Group]; g == nil {
@@ -201,16 +225,14 @@ func (e *Engine) gone(id string) {
 			}
 		}
 		for _, u := range fields {
-			if !slices.Contains(e.pending.reload, u.f.m) {
-				e.pending.reload = append(e.pending.reload, u.f.m)
-			}
+			e.loadAnew(u.f.m)
 		}
 	}
 	if w := e.entities[id]; w != nil {
 		w.matched = false
 	}
 	for _, g := range e.related[id] {
-		if g.m.replaying {
+		if g.m.replaying || len(g.index) == 0 || e.reshape(g.m) {
 			continue
 		}
 		for member := range g.index {

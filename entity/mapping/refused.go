@@ -51,34 +51,51 @@ func (f *follower) retryRefused(ctx context.Context) error {
 	return nil
 }
 
-// reload is which mappings are loaded anew because there was no room for what they keep: one in each step of
-// the follower, as that reads histories and holds up changes.
+// reload is which mappings are loaded anew, one in each step of the follower: those that lack something that their
+// groups had before, which have no value until then, and those for which there was no room for what they keep.
 type reload struct {
-	names []string
+	lacking []*mapping
+	names   []string
 	// tried has those for which there was not enough, with the bytes that there were: without more they
 	// are not read again.
 	tried map[string]int
 }
 
+// waits reports whether there is one.
+func (r *reload) waits() bool { return len(r.lacking)+len(r.names) > 0 }
+
+// add adds mappings that lack something.
+func (r *reload) add(lacking []*mapping) {
+	for _, m := range lacking {
+		if !slices.Contains(r.lacking, m) {
+			r.lacking = append(r.lacking, m)
+		}
+	}
+}
+
+// loads reports whether a mapping is being loaded, or is to be loaded anew.
+func (f *follower) loads() bool { return f.loadsOne || f.reload.waits() }
+
 // queue has all that could not keep something, and for which there is more room than the last time, be loaded.
 func (r *reload) queue(e *Engine) {
 	r.names = r.names[:0]
+	maps.DeleteFunc(r.tried, func(name string, _ int) bool { return !e.lacksRoom(name) })
 	for _, name := range slices.Sorted(maps.Keys(e.mappings)) {
 		if r.worthwhile(e, name) {
 			r.names = append(r.names, name)
 		}
 	}
-	maps.DeleteFunc(r.tried, func(name string, _ int) bool { return e.mappings[name] == nil })
 }
 
 // worthwhile reports whether a mapping may keep more than it does.
 func (r *reload) worthwhile(e *Engine, name string) bool {
+	return e.lacksRoom(name) && e.mappings[name].available() > r.tried[name]
+}
+
+// lacksRoom reports whether there was no room for something that a mapping keeps.
+func (e *Engine) lacksRoom(name string) bool {
 	m := e.mappings[name]
-	if m == nil || !m.isShort() {
-		delete(r.tried, name)
-		return false
-	}
-	return m.available() > r.tried[name]
+	return m != nil && m.isShort()
 }
 
 // trim has windows that have no value, since there was no room for all of their readings, give n bytes back: others
@@ -123,9 +140,17 @@ func (r *reload) loadAll(e *Engine) {
 	r.queue(e)
 }
 
-// reloadNext loads the next mapping anew for which that may help.
-func (f *follower) reloadNext(ctx context.Context) {
+// reloadNext loads the next mapping anew for which that may help. Where one lacks something that cannot
+// be read, the error is one for which the service has to begin anew.
+func (f *follower) reloadNext(ctx context.Context) error {
 	r := &f.reload
+	for len(r.lacking) > 0 {
+		m := r.lacking[0]
+		r.lacking = r.lacking[1:]
+		if f.engine.mappings[m.Name] == m {
+			return f.restore(ctx, m.Mapping)
+		}
+	}
 	for len(r.names) > 0 {
 		name := r.names[0]
 		r.names = r.names[1:]
@@ -144,17 +169,14 @@ func (f *follower) reloadNext(ctx context.Context) {
 			f.warnNotInForce(ctx, err)
 		}
 		f.tell()
-		return
+		return nil
 	}
+	return nil
 }
 
 // restore puts a mapping in force that was before.
 func (f *follower) restore(ctx context.Context, m Mapping) error {
-	head, err := f.head(ctx)
-	if err != nil {
-		return err
-	}
-	outputs, failed, err := f.engine.Restore(ctx, f.s.reader, f.seq, m)
+	outputs, failed, err := f.putInForce(ctx, m, true)
 	if err != nil {
 		return err
 	}
@@ -162,7 +184,6 @@ func (f *follower) restore(ctx context.Context, m Mapping) error {
 		f.installed[m.Name].Problem = err.Error()
 		return nil //nolint:nilerr // it is shown as the mapping's problem
 	}
-	f.liveFrom(head, m.Name)
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 

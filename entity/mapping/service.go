@@ -181,8 +181,9 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 
 // Put puts a mapping in force, in the place of the one of the same name, and
 // keeps it. It returns once that is durable and the values of now are on their
-// way. condition is as for [entity.Runtime.PutDoc]. A statement that is in force
-// under the name already stays as it is, with its version.
+// way; once it is durable, the end of ctx does not stop it. condition is as for
+// [entity.Runtime.PutDoc]. A statement that is in force under the name already stays
+// as it is, with its version.
 //
 // It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] where the
 // condition does not hold, or [entity.ErrInvalid] for a name that cannot be and for a
@@ -214,7 +215,8 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 			return fmt.Errorf("mapping %q: %w", name, err)
 		}
 		put = Installed{Mapping: Mapping{name, doc.Version, kept}, ETag: doc.ETag(), Updated: doc.Updated, bytes: size}
-		if err := f.install(ctx, put); err != nil {
+		// It is durable: whether who has put it still waits makes no difference.
+		if err := f.install(s.ctx, put); err != nil {
 			return err
 		}
 		f.retry(s.ctx) // it may take less than the one before
