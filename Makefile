@@ -32,6 +32,8 @@ FUZZ_EXECS ?= 100000x
 # How long `make stress` takes, and each of the two halves of `make soak`.
 STRESS_SECONDS ?= 600
 SOAK_SECONDS ?= 1800
+# How long `make soak` runs `greenroom verify`.
+VERIFY_SECONDS ?= 3600
 
 # Flags that narrow `make bench`, for example
 # make bench BENCHFLAGS='-run "flood|ask" -runtimes greenroom,channels -count 3'.
@@ -135,8 +137,8 @@ bench-test: $(GOLANGCI) ## Lint and test the benchmark's own code, with tiny siz
 	cd bench && ../$(GOLANGCI) run --allow-parallel-runners ./... && $(GO) mod tidy -e -diff && $(GO) test -count=1 ./...
 
 .PHONY: soak
-soak: setup ## Run a cluster in trouble for half an hour, and the long forms of the tests, stress and fuzz for another one, and say what ran.
-	scripts/soak.sh $(SOAK_SECONDS)
+soak: setup ## Run a cluster in trouble for half an hour, greenroom verify for an hour, and the long forms of the tests, stress and fuzz for another one, and say what ran.
+	scripts/soak.sh $(SOAK_SECONDS) $(VERIFY_SECONDS)
 
 .PHONY: clean
 clean: ## Remove what the commands above have built.

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Runs what finds more the longer it runs: chaos for the whole of the time, and then each
-# part but raced for a third of it: scripts/soak.sh [SECONDS, 1800 by default]
+# Runs what finds more the longer it runs: chaos for the whole of the time, verify for an hour, and
+# then each part but raced for a third of the time:
+# scripts/soak.sh [SECONDS, 1800 by default [SECONDS of verify, 3600 by default]]
 #
 #   chaos   the processes of a cluster killed, stopped and cut off, with random seeds
+#   verify  `greenroom verify`: servers killed under load, with 20 kills a store, on SQLite,
+#           on PostgreSQL and on a small disk that is full at each kill, a third of its time each
 #   long    the packages that use internal/soaktest, with the long form of their tests
 #   raced   the race detector on what is tested without it in `make test`, once
 #   stress  scripts/stress.sh
@@ -15,6 +18,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${1:-1800}
 third=$((seconds / 3))
+verify_third=$((${2:-3600} / 3))
 summary=""
 failed=0
 
@@ -27,16 +31,37 @@ part() {
   summary+="soak: $name: $((SECONDS - began))s, $([ "$status" = 0 ] && echo passed || echo FAILED)"$'\n'
 }
 
-chaos() {
+# told runs a test and prints what it says of itself, or all where it fails.
+told() {
   local log status=0
   log=$(mktemp)
-  go test -count=1 -timeout="$((seconds + 1800))s" -v -run Trouble ./cluster/chaos -chaos.time "${seconds}s" >"$log" 2>&1 || status=$?
+  "$@" >"$log" 2>&1 || status=$?
   if [ "$status" = 0 ]; then
     sed -n 's/^.*soak: /  /p' "$log"
   else
     cat "$log"
   fi
   rm -f "$log"
+  return "$status"
+}
+
+chaos() {
+  told go test -count=1 -timeout="$((seconds + 1800))s" -v -run Trouble ./cluster/chaos -chaos.time "${seconds}s"
+}
+
+# verified runs one of the tests that run verify, with the environment that is given.
+verified() {
+  local name=$1
+  shift
+  told env "$@" go test -count=1 -timeout="$((verify_third + 1800))s" -v -run "^$name\$" ./cmd/greenroom -verify.time "${verify_third}s"
+}
+
+verify() {
+  local status=0
+  verified TestNothingOfAllKindsIsLostOrDoubledByKill || status=$?
+  # What internal/pgtest starts a test with that runs on PostgreSQL.
+  verified TestNothingOfAllKindsIsLostOrDoubledByKill GREENROOM_TEST_ON_POSTGRES=1 || status=$?
+  verified TestNothingIsLostByKillsAndAFullDisk || status=$?
   return "$status"
 }
 
@@ -77,6 +102,7 @@ stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 
 part chaos
+part verify
 part long
 part raced
 part stress

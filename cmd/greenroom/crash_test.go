@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -113,6 +114,35 @@ func crashSeed(t *testing.T) uint64 {
 	return seed
 }
 
+// verifyTime has the tests that run verify do so again and again.
+var verifyTime = flag.Duration("verify.time", 0, "run verify until this `time` is over, with a new store and seed each time, in place of once")
+
+// verifyRounds is how many kills one store has with -verify.time.
+const verifyRounds = 20
+
+// verifyRuns calls run with a number of kills and a seed: once, or until -verify.time is over. run returns
+// what verify has printed, whose last lines are written to the test's log.
+func verifyRuns(t *testing.T, store string, run func(rounds int, seed uint64) (out string)) {
+	t.Helper()
+	began, kills := time.Now(), 0
+	for n := 1; !t.Failed(); n++ {
+		rounds, seed := verifyRounds, crashSeed(t)
+		if *verifyTime == 0 {
+			rounds = soaktest.Rounds(t, 2, 60)
+		}
+		out := run(rounds, seed)
+		kills += rounds
+		if _, last, found := strings.Cut(out, "\nin all "); found {
+			t.Logf("soak: verify, %s, run %d with seed %d, after %v: %s", store, n, seed, time.Since(began).Round(time.Second),
+				strings.Join(strings.Split(strings.TrimSpace(last), "\n"), "; "))
+		}
+		if time.Since(began) >= *verifyTime {
+			t.Logf("soak: verify, %s: %d runs, %d kills", store, n, kills)
+			return
+		}
+	}
+}
+
 // TestNothingOfAllKindsIsLostOrDoubledByKill does the same with the program's own
 // verify, which loads attributes, relations and mappings as well: all that was
 // acknowledged is there once, and all that mappings make of it.
@@ -121,28 +151,35 @@ func TestNothingOfAllKindsIsLostOrDoubledByKill(t *testing.T) {
 		t.Skip("NOT TESTED: there is no SIGKILL on Windows")
 	}
 	t.Parallel()
-	seed, dir, rounds := crashSeed(t), t.TempDir(), soaktest.Rounds(t, 2, 60)
-	args := []string{"verify", "--rounds", strconv.Itoa(rounds), "--connections", "4", "--seed", strconv.FormatUint(seed, 10)}
-	if address := pgtest.Address(t, dir); address != "" {
-		args = append(args, "--store", address)
-	} else {
-		args = append(args, "--data", dir)
+	store := "SQLite"
+	if pgtest.OnPostgres() {
+		store = "PostgreSQL"
 	}
-	out, err := exec.CommandContext(t.Context(), build(t), args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, kind := range append(kinds, "in all") {
-		var acked, lost, doubled int
-		_, line, _ := strings.Cut(string(out), "\n"+kind+" ")
-		n, err := fmt.Sscanf(strings.TrimSpace(line), "acknowledged %d, lost %d, doubled %d", &acked, &lost, &doubled)
-		if n != 3 || acked < rounds || lost+doubled != 0 {
-			t.Errorf("%s: %d read, %v: this tests nothing, or it is wrong:\n%s", kind, n, err, out)
+	verifyRuns(t, store, func(rounds int, seed uint64) string {
+		dir := t.TempDir()
+		args := []string{"verify", "--rounds", strconv.Itoa(rounds), "--connections", "4", "--seed", strconv.FormatUint(seed, 10)}
+		if address := pgtest.Address(t, dir); address != "" {
+			args = append(args, "--store", address)
+		} else {
+			args = append(args, "--data", dir)
 		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
+		out, err := exec.CommandContext(t.Context(), build(t), args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, kind := range append(kinds, "in all") {
+			var acked, lost, doubled int
+			_, line, _ := strings.Cut(string(out), "\n"+kind+" ")
+			n, err := fmt.Sscanf(strings.TrimSpace(line), "acknowledged %d, lost %d, doubled %d", &acked, &lost, &doubled)
+			if n != 3 || acked < rounds || lost+doubled != 0 {
+				t.Errorf("%s: %d read, %v: this tests nothing, or it is wrong:\n%s", kind, n, err, out)
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+		return string(out)
+	})
 }
 
 // TestNothingIsLostByKillsAndAFullDisk does so on a small file system, which becomes full
@@ -155,14 +192,16 @@ func TestNothingIsLostByKillsAndAFullDisk(t *testing.T) {
 		t.Skip("NOT TESTED: the disk of PostgreSQL is its own")
 	}
 	t.Parallel()
-	rounds := soaktest.Rounds(t, 2, 60)
-	script := `mount -t tmpfs -o size=96m tmpfs "$1" && exec "$2" verify --data "$1" --full --connections 4 --rounds "$3" --seed "$4"`
-	cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script, "sh",
-		t.TempDir(), build(t), strconv.Itoa(rounds), strconv.FormatUint(crashSeed(t), 10))
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), fmt.Sprintf("lost 0, doubled 0, by %d kills", rounds)) {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	verifyRuns(t, "a full disk", func(rounds int, seed uint64) string {
+		script := `mount -t tmpfs -o size=96m tmpfs "$1" && exec "$2" verify --data "$1" --full --connections 4 --rounds "$3" --seed "$4"`
+		cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script, "sh",
+			t.TempDir(), build(t), strconv.Itoa(rounds), strconv.FormatUint(seed, 10))
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), fmt.Sprintf("lost 0, doubled 0, by %d kills", rounds)) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	})
 }
 
 // compare compares what the server has of an entity with what its two clients
