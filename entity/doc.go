@@ -20,7 +20,7 @@
 // it. In addition to entities there are documents: types, and other things that are stored once for
 // all.
 //
-// # The way of a reading
+// # The path of a reading
 //
 // An entity is an actor. Ingest, the dispatcher, waits for room in the window, finds the entity's
 // actor (the Entity Manager starts it if necessary) and tells it. The actor checks the reading
@@ -29,9 +29,9 @@
 // buffer with the newest of each key, and the edits in order. It writes all of it in one
 // transaction with one fsync. Only then, and in this order, are the changes published to
 // subscriptions, the sources' done functions called, and the bytes returned to the window. An edit
-// takes the same way.
+// takes the same path.
 //
-// # The way of a command
+// # The path of a command
 //
 // A command to a device is queued in its entity, and each of its steps is a change, as an edit is,
 // with the same commit and log. Once it is durable it is given to a Receiver, a way to the device,
@@ -55,7 +55,7 @@
 //     the same ETag one is refused.
 //   - A reading that a source has computed is kept once for its sequence, however
 //     often it is ingested.
-//   - What goes cold has all been committed, and comes back as it was.
+//   - An entity goes cold only when all of it is committed, and comes back as it was.
 //   - Each accepted Ingest is settled exactly once, whatever happens to its
 //     actor. A commit that fails is tried again; nothing is dropped.
 //   - Latest is the newest by (TS, sequence). Late readings go to the history
@@ -63,7 +63,7 @@
 //   - Readings of an entity that one source ingests one after the other keep
 //     their order. Between entities there is none.
 //   - Memory is bounded: the window in bytes, and all else by the constants in
-//     limits.go. A slow reader of changes is told so and goes on by its cursor.
+//     limits.go. A slow reader of changes is told so, and resumes from its cursor.
 //
 // The state of an actor may be ahead of the store, but only by readings that have not been
 // acknowledged: Entity may show a reading a few milliseconds before it is durable. History,

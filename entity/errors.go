@@ -25,8 +25,8 @@ var (
 	// not been kept, unless the text says that the outcome is unknown. Existing data can be read.
 	ErrFull = errors.New("no room on the disk of the store")
 
-	// ErrBusy says that too much of the same sender waits for its commit already, see Once.By. What
-	// it refuses has not been kept, and may be sent again when some of that is committed.
+	// ErrBusy says that too much from the same sender already waits for its commit, see Once.By.
+	// What it refuses has not been kept, and may be sent again when some of that is committed.
 	ErrBusy = errors.New("too much waits for its commit")
 
 	// ErrClosed says that the runtime has been closed or that its actor system

@@ -38,13 +38,13 @@ func (r *Runtime) Follow(ctx context.Context, q ChangesQuery) (*Follower, error)
 }
 
 // Next returns the next change, waiting for it until ctx ends. Each error but the first
-// says how the next call goes on:
+// says how the next call continues:
 //
 //   - ErrClosed: the runtime is closed, and there are no more changes.
 //   - ErrLagged: the caller was too slow for the buffer. Nothing is lost; the changes
 //     are read from the log.
-//   - ErrCursorExpired: changes are lost, because the log no longer has them. Next goes
-//     on from now. What the caller reads of the store from here on includes them.
+//   - ErrCursorExpired: changes are lost, because the log no longer has them. Next
+//     continues from now. What the caller reads of the store from here on includes them.
 //   - an error of ctx: as if the call had not been made.
 //   - any other error, of the store: Next tries again after a pause.
 func (f *Follower) Next(ctx context.Context) (Change, error) {

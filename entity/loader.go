@@ -11,7 +11,7 @@ import (
 
 // loader reads entities from the store for their actors. Those that are wanted while it
 // reads are read together next: where more devices send than entities are hot nearly each
-// message brings one to life.
+// message starts one.
 type loader struct {
 	*loadtogether.Loader[Stored]
 	rt *Runtime

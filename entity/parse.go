@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Causes of a PayloadError: why a payload was refused. They are the labels of
-// counters and the keys by which a log keeps quiet the second time.
+// Causes of a PayloadError: why a payload was refused. They are the labels of counters
+// and the keys by which a log leaves out repetitions.
 const (
 	CauseEmpty     = "empty"         // no bytes, no readings, or a reading without values
 	CauseTooLarge  = "too_large"     // one of the limits, which Detail names
@@ -56,11 +56,10 @@ const payloadForms = `{"temperature":21.5}, {"ts":1451649600512,"values":{"tempe
 // values = {"a":1} of now. An object with "ts" and "values" whose ts is not an integer,
 // or whose values is no object, is refused, because nobody means that.
 //
-// Numbers that are written as integers and fit are int64, the others float64; a
-// number beyond float64 is refused. Objects and arrays are JSON values. null is
-// refused: it is no measurement, and leaving the key out says the same. A key
-// that occurs twice in a reading is refused, because one of its values would be
-// lost without a word.
+// Numbers that are written as integers and fit are int64, the others float64; a number
+// beyond float64 is refused. Objects and arrays are JSON values. null is refused: it is
+// no measurement, and leaving the key out says the same. A key that occurs twice in a
+// reading is refused, because one of its values would be lost silently.
 //
 // It is all or nothing: one bad reading refuses the payload, with a
 // *PayloadError. The readings keep nothing of payload.

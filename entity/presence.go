@@ -13,7 +13,7 @@ type PresenceState uint8
 const (
 	PresenceUnknown PresenceState = 0 // nothing was ever heard of the device
 	PresenceOnline  PresenceState = 1 // it is there
-	PresenceOffline PresenceState = 2 // it was there, and is not any more
+	PresenceOffline PresenceState = 2 // it was there, and no longer is
 )
 
 var presenceStates = [...]string{PresenceUnknown: "unknown", PresenceOnline: "online", PresenceOffline: "offline"}

@@ -113,7 +113,7 @@ type Change struct {
 	TS     int64 // when it was measured, in milliseconds since the epoch
 	// Values belongs to all readers; it must not be changed. Only a reading has any.
 	Values []Sample
-	// Origin is who computed the reading or the edit, the zero Origin for who has not.
+	// Origin is who computed the reading or the edit, the zero Origin if nobody has.
 	Origin Origin
 	// Edit is what was edited, nil for a reading. It belongs to all readers; it
 	// must not be changed.

@@ -51,11 +51,11 @@ const (
 	MaxTraversalDepth = 64
 )
 
-// Traverse follows relations from an entity, nearest entities first, and those
-// of one step in the order of their ids. Each entity is reached once, so that a
-// cycle has an end; the first one is in the answer too, if it matches. More says
-// that there would be more than Limit. Relations are as committed when their step
-// is made. It returns ErrNotFound when there is nowhere to begin.
+// Traverse follows relations from an entity, nearest entities first, and those of one
+// step in the order of their ids. Each entity is reached once, so that a cycle has an
+// end; the first one is in the answer too, if it matches. More says that there would be
+// more than Limit. Relations are as committed when their step is made. It returns
+// ErrNotFound if the first entity does not exist.
 func (r *Runtime) Traverse(ctx context.Context, t Traversal) (reached []Reached, more bool, err error) {
 	if err := t.check(); err != nil {
 		return nil, false, fmt.Errorf("traverse: %w", err)

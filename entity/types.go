@@ -74,11 +74,11 @@ func (s *typeSet) with(list []*model.Type) (*typeSet, error) {
 	return next, err
 }
 
-// PutType stores a type, under a condition as PutDoc has it, and checks readings
-// and edits against it from now on. What entities of the type are already is left
-// as it is. The types that it extends or contains must exist. It returns the
-// errors of package model for a type that is not right, ErrConflict and
-// ErrNotFound for the condition. t must not be changed afterwards.
+// PutType stores a type, under a condition as PutDoc has it, and checks readings and
+// edits against it from now on. Existing entities of the type are left as they are. The
+// types that it extends or contains must exist. It returns the errors of package model
+// for an invalid type, ErrConflict and ErrNotFound for the condition. t must not be
+// changed afterwards.
 func (r *Runtime) PutType(ctx context.Context, t *model.Type, condition string) (StoredType, error) {
 	list, err := r.putTypes(ctx, []*model.Type{t}, condition)
 	if err != nil {

@@ -46,11 +46,10 @@ type View interface {
 	Relations(d Direction) iter.Seq[Relation]
 }
 
-// View calls f with the entity, in its own turn: nothing changes while f runs,
-// which must be quick, and must not wait for this entity. The entity is brought
-// to life if need be. Readings that are not committed yet may be in it, edits are not.
-// It returns ErrNotFound for one that does not exist, and the error of f. f is not called, and does not run,
-// after View has returned, also when ctx ends first.
+// View calls f with the entity, in its own turn: nothing changes while f runs, which must be quick, and must
+// not wait for this entity. The entity is started if need be. Readings that are not committed yet may be in
+// it, edits are not. It returns ErrNotFound for one that does not exist, and the error of f. f neither runs
+// nor is called after View has returned, even if ctx ends first.
 func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error {
 	if err := CheckID(id); err != nil {
 		return err
@@ -76,9 +75,9 @@ func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error
 	return f(storedView{r, &e})
 }
 
-// Scan calls f with all entities that q asks for, in the order of their ids, as
-// committed, until it returns false. q.Limit has no meaning here. None of them is brought to life. The
-// acknowledged writes of the caller are seen.
+// Scan calls f with all entities that q asks for, in the order of their ids, as committed, until it
+// returns false. q.Limit has no meaning here. No entity is started for it. The acknowledged writes of
+// the caller are seen.
 func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) error {
 	for p := newPager(scanPage); ; {
 		q.Limit = p.limit()

@@ -31,8 +31,7 @@ type Actor struct {
 	// idle, runnable (it waits for a worker), running, or waiting: a handler waits for an answer, for
 	// example.
 	Activity string `json:"activity" example:"idle"`
-	// It has a mailbox. An actor that has been idle for a while has given it back, until its next
-	// message.
+	// It has a mailbox. An actor that has been idle for a while has none until its next message.
 	Attached bool `json:"attached" example:"true"`
 	// The messages that wait.
 	Mailbox  int    `json:"mailbox"`

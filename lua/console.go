@@ -121,7 +121,7 @@ func (rt *Runtime) serviceCommands() []serviceCommand {
 			},
 		},
 		{
-			console.Command{Name: "signal", Usage: "ADDRESS 0", Help: "Ends the handler that a service runs, one that loops for example; the service goes on.", Least: 2, Most: 2},
+			console.Command{Name: "signal", Usage: "ADDRESS 0", Help: "Ends the handler that a service is running, for example one that loops; the service continues.", Least: 2, Most: 2},
 			func(_ context.Context, to actor.Ref[Message], args []string) (any, error) {
 				if args[0] != "0" {
 					return nil, fmt.Errorf("the signal must be 0, not %.20q", args[0])

@@ -20,7 +20,7 @@ const (
 	maxBreaks  = 64
 	maxStopped = 16               // further handlers pass a breakpoint by
 	maxLooked  = 1000             // threads that are known
-	stopTime   = 10 * time.Minute // then a handler goes on
+	stopTime   = 10 * time.Minute // then a handler continues
 	shownText  = 100              // bytes of a text
 	shownItems = 10               // fields of a table
 )
@@ -154,14 +154,15 @@ const (
 // Debug gives an order to the debugger of a service, and returns what that shows then:
 //
 //	break bank.lua:12   stops each handler at the line
-//	clear bank.lua:12   takes that back
-//	step, next          lets the handler that has been stopped longest go on to its next line; next does not stop in functions that it calls
-//	continue            lets it go on
-//	off                 ends the debugger; all handlers go on
+//	clear bank.lua:12   removes the breakpoint
+//	step, next          resumes the handler that has been stopped longest, until its next line; next does not stop in functions that it calls
+//	continue            resumes it
+//	off                 ends the debugger; all handlers continue
 //
-// The empty order changes nothing. Handlers that are stopped wait, for ten minutes at most: their service goes on with others, and so do all services.
-// What they ask for and who has asked them still have their limits of time. Nobody is stopped while a file is loaded or
-// in start's function. Debug fails when the order is none of these, and as [actor.Ask] does.
+// The empty order changes nothing. Stopped handlers wait, for ten minutes at most; meanwhile their service handles
+// other messages, and other services are not affected. The time limits of their calls and of their callers still apply.
+// Nobody is stopped while a file is loaded or in start's function. Debug fails when the order is none of these, and as
+// [actor.Ask] does.
 func (rt *Runtime) Debug(ctx context.Context, to actor.Ref[Message], order string) (Debugged, error) {
 	name, at, _ := strings.Cut(strings.TrimSpace(order), " ")
 	m := &debugging{order: name}

@@ -40,7 +40,7 @@ type clusterAPI struct {
 
 func (a *clusterAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/cluster", "getCluster", "Read which nodes the cluster has, and which one owns the store, and did before.", a.get, needs(administers), fails(http.StatusNotFound)),
+		op("GET", "/v1/cluster", "getCluster", "Read the nodes of the cluster, which one owns the store, and which ones did before.", a.get, needs(administers), fails(http.StatusNotFound)),
 	}
 }
 
@@ -61,7 +61,8 @@ type clusterJSON struct {
 // nodeInfoJSON is a node of a cluster.
 type nodeInfoJSON struct {
 	Name string `json:"name" example:"n1"`
-	// up; drained, if it passes on what clients send and takes the store no more; or silent, if it does not answer.
+	// up; drained, if it forwards what clients send and no longer takes the store; or silent, if it does not
+	// answer.
 	State string `json:"state" example:"up"`
 	// Whether it has a lease, so that it may own the store.
 	Lease bool `json:"lease"`

@@ -115,7 +115,7 @@ type relationCountsJSON struct {
 // a next page: if they are large, or with a filter, in which case it may even have none.
 type entityPageJSON struct {
 	Entities []entityJSON `json:"entities"`
-	// How many entities match in all; only with count.
+	// How many entities match in total; only with count.
 	Total *int64 `json:"total,omitempty"`
 	// The cursor of the next page; absent at the end.
 	Next string `json:"next,omitempty"`

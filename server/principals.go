@@ -79,7 +79,7 @@ type principalJSON struct {
 	// Until when it last had to wait, or was refused, because it sent more than it may; absent for never since the
 	// start of the server.
 	Held int64 `json:"held_ms,omitempty" example:"1451649600512"`
-	// How long its connections and requests have had to wait for that reason, in all.
+	// How long its connections and requests have had to wait for that reason, in total.
 	Waited float64 `json:"waited_s,omitempty" example:"12.5"`
 	// Only in the response to the request that made it: it cannot be read again.
 	Token string `json:"token,omitempty"`

@@ -103,7 +103,7 @@ type provisionAPI struct {
 
 func (a *provisionAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/provisioning", "listProvisionKeys", "List the provision keys, with which devices get credentials by themselves, by name.", a.list, needs(manages)),
+		op("GET", "/v1/provisioning", "listProvisionKeys", "List the provision keys, with which devices obtain their credentials, by name.", a.list, needs(manages)),
 		op("POST", "/v1/provisioning", "postProvisionKey", "Create a provision key. Only this response contains its secret.", a.create, answers(201), fails(409), needs(manages)),
 		op("DELETE", "/v1/provisioning/{name}", "deleteProvisionKey", "Revoke a provision key. The devices that have used it are kept.", a.remove, fails(404), needs(manages)),
 		rawOp("POST", "/api/v1/provision", "provisionDevice", "As a device made for ThingsBoard, get credentials with a provision key.", a.provision, needs(public),

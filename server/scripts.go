@@ -21,7 +21,7 @@ type scriptAPI struct {
 
 func (a *scriptAPI) operations() []operation {
 	return []operation{
-		op("GET", "/v1/scripts", "listScripts", "List all scripts that one may see: one's own, or all where one may read all entities.", a.list, needs(seesSome)),
+		op("GET", "/v1/scripts", "listScripts", "List the scripts that the caller may see: its own, or all if it may read all entities.", a.list, needs(seesSome)),
 		op("GET", "/v1/scripts/{name}", "getScript", "Read a script, what it does, and its last failures.", a.get, needs(seesSome), fails(404)),
 		op("PUT", "/v1/scripts/{name}", "putScript", "Create or replace a script, or only check it.", a.put, needs(writesSome), answers(200, 201, 204), fails(409, 422, 428)),
 		op("DELETE", "/v1/scripts/{name}", "deleteScript", "Delete a script, and what it has kept of entities. What it has written stays.", a.remove, needs(writesSome), fails(404)),

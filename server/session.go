@@ -244,7 +244,8 @@ func (a *sessionAPI) get(ctx context.Context, _ *struct{}) (*answer[callerJSON],
 	return ok(a.describe(callerOf(ctx).who)), nil
 }
 
-// waysJSON says how one can log in, besides with a token, or with a name and a password.
+// waysJSON says how people can log in, besides with a token, or with a name and a
+// password.
 type waysJSON struct {
 	// Where the login with OpenID Connect begins; absent if there is none.
 	OIDC string `json:"oidc,omitempty" example:"/login/oidc"`

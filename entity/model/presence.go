@@ -19,11 +19,11 @@ const NoTimeout = "none"
 // Presence says when a device of the type counts as offline. Times are texts such as 90s,
 // 10m or 1h30m.
 type Presence struct {
-	// Timeout is how long a device without a connection of its own may be silent, from
-	// MinPresenceTimeout to MaxPresenceTimeout, or NoTimeout; "" leaves it to the server.
+	// Timeout is how long a device without a connection of its own may be silent, from 1s
+	// to 366d, or none; "" leaves it to the server.
 	Timeout string `json:"timeout,omitempty"`
-	// Grace is how long a device may be without the connection that it had, up to
-	// MaxPresenceGrace; "" leaves it to the server.
+	// Grace is how long a device may be without the connection that it had, at most 24h;
+	// "" leaves it to the server.
 	Grace string `json:"grace,omitempty"`
 }
 

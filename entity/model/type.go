@@ -53,8 +53,8 @@ type Type struct {
 	// Components are types whose members this one has under a name: the property p of the component
 	// c is the attribute /c/p, and its telemetry t the key "c.t".
 	Components map[string]string `json:"components,omitempty"`
-	// Presence says when its device counts as offline. Nil leaves that to the types that this one
-	// extends, and to the server.
+	// Presence says when its device counts as offline. Without it, the types that this one
+	// extends decide, and then the server.
 	Presence *Presence `json:"presence,omitempty"`
 }
 
@@ -77,7 +77,8 @@ type Relation struct {
 	Properties map[string]*Schema `json:"properties,omitempty"`
 }
 
-// Command is an operation that an entity offers. A nil Request or Response allows anything.
+// Command is an operation that an entity offers. Without a Request or a Response, it may be
+// anything.
 type Command struct {
 	Description string  `json:"description,omitempty"`
 	Request     *Schema `json:"request,omitempty"`

@@ -6,7 +6,7 @@ import type { Json } from "./json";
 export interface Actor {
   /** idle, runnable (it waits for a worker), running, or waiting: a handler waits for an answer, for example. */
   activity: string;
-  /** It has a mailbox. An actor that has been idle for a while has given it back, until its next message. */
+  /** It has a mailbox. An actor that has been idle for a while has none until its next message. */
   attached: boolean;
   /** The bulkhead that it runs in; absent for the system's own workers. */
   bulkhead?: string;
@@ -480,7 +480,7 @@ export interface CommandBody {
   timeout?: string;
 }
 
-/** An operation that an entity offers. A nil Request or Response allows anything. */
+/** An operation that an entity offers. Without a Request or a Response, it may be anything. */
 export interface CommandDeclaration {
   description?: string;
   /** Parallel lets a device carry out the command while it carries out others. */
@@ -675,7 +675,7 @@ export interface EntityPage {
   entities: Entity[];
   /** The cursor of the next page; absent at the end. */
   next?: string;
-  /** How many entities match in all; only with count. */
+  /** How many entities match in total; only with count. */
   total?: number;
 }
 
@@ -991,7 +991,7 @@ export interface NodeInfo {
   link: string;
   mqtt: string;
   name: string;
-  /** up; drained, if it passes on what clients send and takes the store no more; or silent, if it does not answer. */
+  /** up; drained, if it forwards what clients send and no longer takes the store; or silent, if it does not answer. */
   state: string;
   /** The version of its server. */
   version: string;
@@ -1073,9 +1073,9 @@ export interface PresenceEvent {
 
 /** Says when a device of the type counts as offline. Times are texts such as 90s, 10m or 1h30m. */
 export interface PresenceType2 {
-  /** How long a device may be without the connection that it had, up to MaxPresenceGrace; "" leaves it to the server. */
+  /** How long a device may be without the connection that it had, at most 24h; "" leaves it to the server. */
   grace?: string;
-  /** How long a device without a connection of its own may be silent, from MinPresenceTimeout to MaxPresenceTimeout, or NoTimeout; "" leaves it to the server. */
+  /** How long a device without a connection of its own may be silent, from 1s to 366d, or none; "" leaves it to the server. */
   timeout?: string;
 }
 
@@ -1100,7 +1100,7 @@ export interface Principal {
   token?: string;
   /** When it last logged in; absent for never. */
   used_ms?: number;
-  /** How long its connections and requests have had to wait for that reason, in all. */
+  /** How long its connections and requests have had to wait for that reason, in total. */
   waited_s?: number;
 }
 
@@ -2024,7 +2024,7 @@ export interface Type {
   extends?: string[];
   id: string;
   name?: string;
-  /** Presence says when its device counts as offline. Nil leaves that to the types that this one extends, and to the server. */
+  /** Presence says when its device counts as offline. Without it, the types that this one extends decide, and then the server. */
   presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
@@ -2052,7 +2052,7 @@ export interface TypeBody {
   extends?: string[];
   id: string;
   name?: string;
-  /** Presence says when its device counts as offline. Nil leaves that to the types that this one extends, and to the server. */
+  /** Presence says when its device counts as offline. Without it, the types that this one extends decide, and then the server. */
   presence?: PresenceType2;
   /** The attributes of an entity, by the first name of their path. */
   properties?: Record<string, Property>;
@@ -2080,7 +2080,7 @@ export type Value = Json;
 /** Values by key, measured now. */
 export type ValuesBody = Record<string, Value>;
 
-/** Says how one can log in, besides with a token, or with a name and a password. */
+/** Says how people can log in, besides with a token, or with a name and a password. */
 export interface Ways {
   /** Where the login with OpenID Connect begins; absent if there is none. */
   oidc?: string;
