@@ -26,7 +26,7 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 		n := s.commits.Load()
 		if n == before {
 			if quiet++; full && quiet%restTicks == 0 {
-				done, err := s.copies.Truncate(context.Background(), s.begin, s.writing.Unlock)
+				done, err := s.copies.Truncate(context.Background(), s.beginTruncate, s.writing.Unlock)
 				full = err != nil || !done // then it is tried again
 			}
 			continue
@@ -43,4 +43,10 @@ func (s *Store) checkpoints(stop <-chan struct{}) {
 func (s *Store) checkpoint() error {
 	s.reserve.Fill(sqlitedb.SpareRoom)
 	return s.copies.Make(context.Background(), s.longWAL, s.beginSlice, s.endSlice)
+}
+
+// beginTruncate is begin for who truncates the WAL.
+func (s *Store) beginTruncate() {
+	s.begin()
+	s.clearMark()
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,28 @@ import (
 // markName is a file that is there while the WAL has to be: from the first commit, which has made the WAL
 // durable, until the store is closed, when SQLite removes it. SQLite opens a database whose WAL is missing
 // without a word, and without what was committed last. So nobody but a Store may close the database in such a way
-// that SQLite removes the WAL: see openReader.
+// that SQLite removes the WAL: see openReader. The file has a sqlitedb.Known: SQLite takes the first damaged page of a
+// WAL for its end as well. It is not synced, so after a loss of power it may know less.
 const markName = "greenroom.open"
+
+// mark is what a Store writes the file with.
+// OWNER: who holds s.writing, but for Open and Close.
+type mark struct {
+	file  *os.File // nil if it is not there
+	index *os.File // of the WAL, nil before it was needed. To close it while SQLite has the database open would give up SQLite's locks.
+}
+
+// checkFiles fails if a part of the files of the database at path is missing, which nobody is using.
+func checkFiles(path string) error {
+	err := sqlitedb.CheckFiles(path, readMark(path))
+	if errors.Is(err, sqlitedb.ErrLacking) {
+		return fmt.Errorf("%w. To go on without those commits, remove %s", err, filepath.Join(filepath.Dir(path), markName))
+	}
+	if err != nil {
+		return err
+	}
+	return checkMark(path)
+}
 
 // checkMark fails if the WAL of the database at path is missing although its store was not closed. A server
 // may be using the store.
@@ -36,18 +57,75 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// setMark makes the mark if it is not there. On a full disk that may fail; a later commit tries again.
+// readMark returns what the mark of the database at path knows.
+func readMark(path string) (known sqlitedb.Known) {
+	f, err := os.Open(filepath.Join(filepath.Dir(path), markName))
+	if err != nil {
+		return known
+	}
+	defer f.Close()
+	known, err = sqlitedb.ReadKnown(f)
+	if err != nil {
+		return sqlitedb.Known{}
+	}
+	return known
+}
+
+// setMark makes the mark if it is not there, and notes the commit that was just synced. On a full disk that may fail; a
+// later commit tries again, and what the mark knew before holds.
 // REQUIRES: s.writing held.
 func (s *Store) setMark() {
-	if !s.marked {
-		s.marked = os.WriteFile(filepath.Join(filepath.Dir(s.path), markName), nil, 0o600) == nil
+	if !s.openMark(os.O_CREATE) {
+		return
+	}
+	if s.mark.index == nil {
+		index, err := os.Open(s.path + "-shm")
+		if err != nil {
+			return
+		}
+		s.mark.index = index
+	}
+	if known, err := sqlitedb.ReadKnown(s.mark.index); err == nil {
+		_, _ = s.mark.file.WriteAt(known[:], 0)
+	}
+}
+
+// openMark opens the mark, and reports whether it is there.
+func (s *Store) openMark(flag int) bool {
+	if s.mark.file == nil {
+		f, err := os.OpenFile(filepath.Join(filepath.Dir(s.path), markName), os.O_RDWR|flag, 0o600)
+		if err != nil {
+			return false
+		}
+		s.mark.file = f
+	}
+	return true
+}
+
+// clearMark makes the mark know nothing, before the WAL is truncated. It is synced: the WAL must not lose its
+// room before.
+// REQUIRES: s.writing held.
+func (s *Store) clearMark() {
+	if !s.openMark(0) { // it may be there from before a crash
+		return
+	}
+	var nothing sqlitedb.Known
+	_, err := s.mark.file.WriteAt(nothing[:], 0)
+	if err == nil {
+		err = s.mark.file.Sync()
+	}
+	if err != nil {
+		s.removeMark()
 	}
 }
 
 // removeMark removes the mark, before the database is closed: the WAL may be missing from then on.
 func (s *Store) removeMark() {
+	if s.mark.file != nil {
+		_ = s.mark.file.Close()
+	}
+	s.mark.file = nil
 	_ = Unmark(filepath.Dir(s.path))
-	s.marked = false
 }
 
 // Unmark makes a directory forget that its store was not closed, so that another database may take the place of a lost

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"os"
@@ -92,5 +93,115 @@ func TestAStoreThatCouldNotBeOpenedIsNotTakenForDamaged(t *testing.T) {
 	}
 	if err := errors.Join(failed.release(), holdsAll(t, crash)); err != nil {
 		t.Error(err)
+	}
+}
+
+// SQLite takes the first damaged page of a WAL for its end, and what comes after for never written. So it is after
+// a loss of power, but not of what is known to be on the disk.
+func TestAWALThatLacksWhatWasCommittedIsRefused(t *testing.T) {
+	crash := t.TempDir()
+	s := open(t, t.TempDir(), Options{})
+	dir := filepath.Dir(s.path)
+	commit := func(first uint64) (wal int64, mark []byte) {
+		t.Helper()
+		err := s.Commit(t.Context(), batch(first, 1, 10))
+		if err == nil {
+			mark, err = os.ReadFile(filepath.Join(dir, markName))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 32 + int64(binary.NativeEndian.Uint32(mark[16:]))*(24+int64(binary.NativeEndian.Uint16(mark[14:]))), mark
+	}
+	_, before := commit(1) // the WAL begins anew after it
+	s.longWAL = 1
+	if err := s.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	commit(2)
+	second, known := commit(3)
+	third, newest := commit(4)
+	if err := os.CopyFS(crash, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	flip := func(at int64) func(wal []byte) []byte {
+		return func(wal []byte) []byte { wal[at] ^= 1; return wal }
+	}
+	cut := func(to int64) func(wal []byte) []byte { return func(wal []byte) []byte { return wal[:to] } }
+	for name, tt := range map[string]struct {
+		wal  func(wal []byte) []byte
+		mark []byte
+		last uint64 // change, 0 for a store that is refused
+	}{
+		"nothing":                      {cut(third), newest, 4},
+		"followed by what was before":  {func(wal []byte) []byte { return wal }, newest, 4},
+		"flipped at the beginning":     {flip(3), newest, 0},
+		"flipped in the first page":    {flip(100), newest, 0},
+		"flipped in the middle":        {flip(second - 100), newest, 0},
+		"flipped in the last commit":   {flip(third - 100), newest, 0},
+		"cut off":                      {cut(third - 1), newest, 0},
+		"half":                         {cut(third / 2), newest, 0},
+		"empty":                        {cut(0), newest, 0},
+		"torn":                         {cut(third - 100), known, 3},
+		"torn, and flipped before":     {flip(second - 100), known, 0},
+		"with more that was torn":      {func(wal []byte) []byte { return append(wal[:third:third], wal[32:1000]...) }, newest, 4},
+		"of a mark before it began":    {cut(third), before, 4},
+		"torn, and before it began":    {cut(second), before, 3},
+		"of a mark that is torn":       {flip(third - 100), append(newest[:40:40], make([]byte, 8)...), 3},
+		"of a mark that knows nothing": {flip(third - 100), nil, 3},
+	} {
+		copied := t.TempDir()
+		if err := os.CopyFS(copied, os.DirFS(crash)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(copied, databaseName+"-wal")
+		wal, err := os.ReadFile(path)
+		if err == nil {
+			err = errors.Join(os.WriteFile(path, tt.wal(wal), 0o600), os.WriteFile(filepath.Join(copied, markName), tt.mark, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), copied, Options{})
+		if err == nil {
+			if last := s.Info().LastChange; last != tt.last {
+				t.Errorf("%s: opened, and the last change is %d, want %d", name, last, tt.last)
+			}
+			closeStore(t, s)
+		} else if tt.last != 0 || !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A WAL that has given its room back is empty, also when it was that of a store that had crashed before.
+func TestAWALThatWasTruncatedAtRestIsNotMissed(t *testing.T) {
+	_, dir := closedAndCrashed(t)
+	for _, commits := range []bool{false, true} {
+		s := open(t, dir, Options{})
+		if commits {
+			if err := s.Commit(t.Context(), batch(2, 2, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done, err := s.copies.Truncate(t.Context(), s.beginTruncate, s.writing.Unlock); err != nil || !done {
+			t.Fatal(done, err)
+		}
+		crashed := t.TempDir()
+		if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(filepath.Join(crashed, databaseName+"-wal")); err != nil || info.Size() != 0 {
+			t.Fatal("the WAL is not truncated:", err)
+		}
+		want := s.Info().LastChange
+		closeStore(t, s)
+		s = open(t, crashed, Options{})
+		if last := s.Info().LastChange; last != want {
+			t.Errorf("the last change is %d, want %d", last, want)
+		}
+		closeStore(t, s)
+		_, dir = closedAndCrashed(t)
 	}
 }

@@ -556,6 +556,7 @@ func (s *Store) Shrink(ctx context.Context) (err error) {
 	if err := errors.Join(err, back); err != nil {
 		return err
 	}
+	s.clearMark()
 	_, err = s.w.Conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return err
 }

@@ -101,7 +101,7 @@ type Store struct {
 	writing    sync.Mutex
 	waiting    atomic.Int32 // how many wait for writing, slices not included
 	w          *writer      // guarded by writing
-	marked     bool         // guarded by writing, see setMark
+	mark       mark         // guarded by writing
 	tail       *tail
 	names      *names
 
@@ -156,10 +156,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Store, err error) {
 	}
 	s.path = filepath.Join(dir, databaseName)
 	s.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
-	if err := sqlitedb.CheckFiles(s.path); err != nil {
-		return nil, err
-	}
-	if err := checkMark(s.path); err != nil {
+	if err := checkFiles(s.path); err != nil {
 		return nil, err
 	}
 	if err := s.openInReserve(ctx); err != nil {
@@ -355,7 +352,10 @@ func (s *Store) closeDatabase() error {
 	if s.w != nil {
 		errs = append(errs, s.w.close())
 	}
-	s.copies, s.readDB, s.w = nil, nil, nil
+	if s.mark.index != nil {
+		errs = append(errs, s.mark.index.Close())
+	}
+	s.copies, s.readDB, s.w, s.mark.index = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

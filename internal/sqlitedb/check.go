@@ -14,6 +14,10 @@ import (
 // ErrDamaged says that a part of a database's files is missing. Nothing was changed.
 var ErrDamaged = errors.New("database files are damaged")
 
+// ErrLacking is an ErrDamaged of a WAL that has not all that is known of it. SQLite would open the database without what
+// was committed last.
+var ErrLacking = fmt.Errorf("%w: a WAL lacks what was committed", ErrDamaged)
+
 // CheckFiles looks at the files of a database in WAL mode that nobody has open: SQLite
 // opens one of which a part is missing, and loses what was in that part, or says so only
 // when somebody comes to read it. Each page must be in the database or in its WAL, of
@@ -21,12 +25,12 @@ var ErrDamaged = errors.New("database files are damaged")
 // itself removes it when it is closed.
 //
 // The forms are those of https://www.sqlite.org/fileformat2.html.
-func CheckFiles(path string) error {
+func CheckFiles(path string, known Known) error {
 	db, err := readHeader(path)
 	if err != nil {
 		return err
 	}
-	log, err := readWAL(path + "-wal")
+	log, err := readWAL(path+"-wal", &known)
 	switch {
 	case err != nil:
 		return err
@@ -34,6 +38,8 @@ func CheckFiles(path string) error {
 		return fmt.Errorf("%w: %s is missing or empty beside %s-wal, which has %d bytes of its changes; put both files back from one copy, or restore a backup into another directory", ErrDamaged, path, path, log.bytes)
 	case db == nil || !db.ours: // SQLite says what it is
 		return nil
+	case log != nil && log.lacks:
+		return fmt.Errorf("%w: %s-wal is good up to page %d of the %d that were committed: it was cut off, or a part of it was changed; put both files back from one copy, or restore a backup into another directory", ErrLacking, path, log.frames, known.frames())
 	}
 	need := db.pages
 	if log != nil && log.commits > 0 {
@@ -103,6 +109,8 @@ func readHeader(path string) (*header, error) {
 // left anything.
 type walInfo struct {
 	bytes   int64 // of the file
+	frames  uint32
+	lacks   bool // some of the known ones
 	commits int
 	pages   uint32          // of the database after the last commit
 	has     map[uint32]bool // the pages of commits
@@ -114,16 +122,17 @@ const (
 )
 
 // readWAL returns nil for a file that is missing.
-func readWAL(path string) (*walInfo, error) {
+func readWAL(path string, known *Known) (*walInfo, error) {
 	f, length, err := open(path)
 	if f == nil {
 		return nil, err
 	}
 	defer f.Close()
-	w := &walInfo{bytes: length, has: make(map[uint32]bool)}
+	w, want := &walInfo{bytes: length, has: make(map[uint32]bool)}, known.frames()
 	in := bufio.NewReaderSize(f, 1<<20)
 	h := make([]byte, walHeaderBytes)
 	if _, err := io.ReadFull(in, h); err != nil {
+		w.lacks = want > 0
 		return w, nil // a crash came before the header was written
 	}
 	var order binary.ByteOrder = binary.LittleEndian
@@ -134,8 +143,10 @@ func readWAL(path string) (*walInfo, error) {
 	sum := walSum{order: order}
 	sum.add(h[:24])
 	if magic&^1 != 0x377f0682 || !sum.is(h[24:]) || size < 512 || size > 65536 {
+		w.lacks = want > 0
 		return w, nil // as SQLite takes it
 	}
+	w.lacks = want > 0 && known.isOf(h)
 	frame := make([]byte, frameHeaderBytes+size)
 	var fresh []uint32 // since the last commit
 	for {
@@ -149,6 +160,9 @@ func readWAL(path string) (*walInfo, error) {
 		sum.add(frame[frameHeaderBytes:])
 		if !bytes.Equal(frame[8:16], h[16:24]) || !sum.is(frame[16:]) {
 			return w, nil // of a time before, or torn
+		}
+		if w.frames++; w.frames == want && known.ends(&sum) {
+			w.lacks = false
 		}
 		fresh = append(fresh, binary.BigEndian.Uint32(frame))
 		if pages := binary.BigEndian.Uint32(frame[4:]); pages != 0 {

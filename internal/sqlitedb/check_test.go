@@ -72,7 +72,7 @@ func TestFilesOfWhichAPartIsMissingAreDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := CheckFiles(path)
+		err := CheckFiles(path, Known{})
 		if errors.Is(err, ErrDamaged) != tt.damaged || err != nil && !tt.damaged {
 			t.Errorf("%s: %v; want damaged %v", name, err, tt.damaged)
 		}
@@ -126,7 +126,7 @@ func TestPagesThatTheWALHasMayBeMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := CheckFiles(half); err != nil {
+	if err := CheckFiles(half, Known{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestThePageOfTheLocksMayBeMissing(t *testing.T) {
 		if err := os.Truncate(path, 1<<30); err != nil { // sparse
 			t.Fatal(err)
 		}
-		if err := CheckFiles(path); errors.Is(err, ErrDamaged) != (page > 1<<30/4096+1) {
+		if err := CheckFiles(path, Known{}); errors.Is(err, ErrDamaged) != (page > 1<<30/4096+1) {
 			t.Errorf("page %d is missing, of %d before: %v", page, whole, err)
 		}
 	}

@@ -97,7 +97,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *Journal, err error)
 	if j.lock == nil {
 		return nil, fmt.Errorf("%w: stop the other one, or use another directory", ErrInUse)
 	}
-	if err := sqlitedb.CheckFiles(path); err != nil {
+	if err := sqlitedb.CheckFiles(path, sqlitedb.Known{}); err != nil {
 		return nil, err
 	}
 	j.reserve = sqlitedb.NewReserve(filepath.Join(dir, reserveName))
