@@ -99,7 +99,7 @@ func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked 
 	if !o.here {
 		return nil, nil, nil, nil
 	}
-	i.aside = a.pause.parked() && from.setsAside()
+	i.aside = a.pause.parking.aside
 	before, asked, ok := o.turn.inquire(i)
 	if !ok {
 		a.pause.free(a.sys)
@@ -125,11 +125,13 @@ type interrupter interface {
 
 // inquiry is what a handler waits for.
 type inquiry struct {
-	call  interrupter // the ask, or another wait; nil for none
-	first *core       // whom it waited for at first, nil when that is not known
-	stack *core       // another actor that runs on the handler's stack, also when the call is over: an inline one may have more mail
-	asked pendingAsk  // the request that it handles and has not promised to answer, if there is one
-	aside bool        // other messages are handled meanwhile
+	call   interrupter // the ask, or another wait; nil for none
+	first  *core       // whom it waited for at first, nil when that is not known
+	stack  *core       // who is above it on its stack, see stack.go; also when the call is over: an inline one may have more mail
+	asked  pendingAsk  // the request that it handles and has not promised to answer, if there is one
+	aside  bool        // other messages are handled meanwhile, once nobody is above
+	before *inquiry    // what it waits for besides, nil for nothing: it has begun with the call on top of that
+	lender *core       // of before: who was at the top of the stack then
 }
 
 // target returns whom the handler waits for, nil when that is not known.
@@ -143,15 +145,15 @@ func (i *inquiry) target() *core {
 	return i.first
 }
 
-// split appends the call, unless it is over, and the actor on the stack to waits, each by itself.
+// split appends the calls, unless they are over, and who is above on the stack to waits, each by itself.
 func (i inquiry) split(waits []inquiry) []inquiry {
-	if i.call != nil && !i.isOver() {
-		call := i
-		call.stack = nil
-		waits = append(waits, call)
-	}
 	if i.stack != nil {
 		waits = append(waits, inquiry{stack: i.stack})
+	}
+	for at := &i; at != nil; at = at.before { // who was above before is below now
+		if at.call != nil && !at.isOver() {
+			waits = append(waits, inquiry{call: at.call, first: at.first})
+		}
 	}
 	return waits
 }
@@ -164,17 +166,16 @@ func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.a
 
 // inquire notes whom an ask in the handler waits for. It reports false when the incarnation is
 // about to end: then nobody waits for anything. before is what the handler waits for already, nil for
-// nothing: then it is another actor on its stack that waits, with the handler's context. It is for
-// inquired.
+// nothing, and for inquired.
 func (c *core) inquire(i inquiry) (before *inquiry, ok bool) {
 	c.mu.Lock()
 	before, ok = c.inquireLocked(i)
 	c.mu.Unlock()
-	before.stacked(nil, c)
+	before.lend(c)
 	return before, ok
 }
 
-// inquireLocked is inquire, after which the caller must call before.stacked. REQUIRES: c.mu held.
+// inquireLocked is inquire, after which the caller must call before.lend. REQUIRES: c.mu held.
 func (c *core) inquireLocked(i inquiry) (before *inquiry, ok bool) {
 	ext := c.needExtLocked()
 	if ext.ending() {
@@ -182,6 +183,7 @@ func (c *core) inquireLocked(i inquiry) (before *inquiry, ok bool) {
 	}
 	if ext.inquiry.call != nil || ext.inquiry.stack != nil {
 		before = new(ext.inquiry)
+		i.before = before
 	}
 	ext.inquiry = i
 	return before, true
@@ -197,7 +199,7 @@ func (ctx *Context[M]) inquire(i inquiry) (before *inquiry, asked pendingAsk, ok
 	}
 	before, ok = c.core.inquireLocked(i)
 	c.core.mu.Unlock()
-	before.stacked(nil, &c.core)
+	before.lend(&c.core)
 	return before, asked, ok
 }
 
@@ -209,21 +211,18 @@ func (c *core) inquired(before *inquiry) {
 		c.mu.Unlock()
 		return
 	}
-	before.stacked(c, nil)
+	before.lender.putDown()
 	c.mu.Lock()
 	c.ext.inquiry = *before
-	ending := c.ext.ending()
+	c.ext.inquiry.lender = nil
 	c.mu.Unlock()
-	if ending && before.call != nil { // who has cut the waits short has seen the other one only
-		before.call.interrupt()
-	}
 }
 
-// stacked notes that the actor on the handler's stack, if there is one, now waits itself: for the handler, whose
-// context it has. i may be nil.
-func (i *inquiry) stacked(before, with *core) {
+// lend puts c, whose context somebody above it has and waits with, on the top of the stack. i is what c has waited for
+// before, and may be nil.
+func (i *inquiry) lend(c *core) {
 	if i != nil {
-		i.stack.occupy(before, with)
+		i.lender = i.stack.carry(c)
 	}
 }
 
@@ -264,15 +263,19 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 			}
 			return inquiry{}, all
 		}
-		switch of := c.inquiryFor(request); {
-		case i.target() == nil || i.aside:
+		of := c.inquiryFor(request)
+		if i.aside {
+			i = inquiry{stack: i.stack}
+		}
+		switch {
+		case i.target() == nil:
 			i = of
 		case of.call != nil && of.call != i.call: // its handler waits, and another keeps all from going on
 			return inquiry{}, of.split(i.split(nil))
 		}
 	}
 	switch {
-	case i.stack != nil:
+	case i.stack != nil || i.before != nil:
 		return inquiry{}, i.split(nil)
 	case i.isOver():
 		return inquiry{}, nil

@@ -95,7 +95,7 @@ func (s *System) startSchedulers(bulkheads []bulkhead) {
 // busy returns how many workers give an actor its turn.
 func (s *scheduler) busy() (n int) {
 	for _, w := range *s.workers.Load() {
-		if w.current.Load() != nil && !w.covered.Load() {
+		if w.current.Load() != nil && w.covered.Load() == 0 {
 			n++
 		}
 	}

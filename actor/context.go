@@ -277,8 +277,7 @@ func originOf(ctx context.Context) origin {
 func (o origin) located() origin {
 	if o.turn != nil && !o.here {
 		c, _ := o.turn.running()
-		c = c.onStackOf()
-		o.here = c.runner() != nil || c.isHere()
+		o.here = c.isHere()
 	}
 	return o
 }

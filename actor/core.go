@@ -97,9 +97,9 @@ type extension struct {
 
 	thread *thread // where it runs if not in the pool; set before the first turn
 
-	nesting   atomic.Int32           // of an Inline actor, see nesting; set by whoever gives it a turn
-	host      atomic.Pointer[worker] // of an Inline actor, see host; set by whoever gives it a turn
-	goroutine atomic.Uintptr         // of a Pinned or Inline actor, see isHere; set by whoever gives it a turn
+	nesting   atomic.Int32         // of an Inline actor, see nesting; set by whoever gives it a turn, 0 for the pool
+	below     atomic.Pointer[core] // of an Inline actor, see below; set by whoever gives it a turn
+	goroutine atomic.Uintptr       // of a Pinned or Inline actor, see isHere; set by whoever gives it a turn, 0 for the pool
 
 	reentry *reentry // of a reentrant actor, set before the first turn
 

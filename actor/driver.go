@@ -38,7 +38,7 @@ func (s *System) driveBy(d Driver, bulkheads []bulkhead) {
 	s.sched = &scheduler{bulkhead: bulkhead{weight: 1}, parked: &s.parked, closed: true}
 	s.sched.runner = byDriver{s.sched, d}
 	solo := &worker{s: s.sched}
-	solo.covered.Store(true) // no other covers for it
+	solo.covered.Store(1) // no other covers for it
 	s.sched.workers.Store(&[]*worker{solo})
 	s.scheds, s.bulkheads = []*scheduler{s.sched}, map[string]*scheduler{"": s.sched}
 	for _, b := range bulkheads {

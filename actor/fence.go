@@ -50,7 +50,7 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	s.abandoned[w] = info
 	workers := slices.DeleteFunc(slices.Clone(*s.workers.Load()), func(o *worker) bool { return o == w })
 	s.workers.Store(&workers)
-	if out := w.out.Swap(false) && !s.bounded(); !out && !w.covered.Swap(false) {
+	if out := w.out.Swap(false) && !s.bounded(); !out && w.covered.Swap(0) == 0 {
 		s.active.Add(-1)
 	}
 	s.handled += w.handled.Load() + w.done

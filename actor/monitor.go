@@ -240,7 +240,7 @@ func (s *scheduler) takeBack(waits, moving, long, compute int) {
 // that is to be killed.
 func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 	for _, w := range *s.workers.Load() {
-		c, out := w.current.Load(), w.out.Load() || w.covered.Load()
+		c, out := w.current.Load(), w.out.Load() || w.covered.Load() > 0
 		killed := c != nil && out && c.toBeKilled()
 		if killed {
 			dying++

@@ -33,7 +33,7 @@ func (p *pause) begin(sys *System, from *core, w *worker, here bool) error {
 	if n := from.sys().maxWaiting; w.s.parked.Load() >= n {
 		return fmt.Errorf("%w: %d", ErrTooManyWaiting, n)
 	}
-	p.parking.who = from
+	p.parking.who, p.parking.aside = from, from.setsAside()
 	return nil
 }
 
@@ -96,8 +96,9 @@ type waiter struct{ told chan struct{} }
 // parking is the wait of a handler whose stack is set aside.
 type parking struct {
 	who   *core
-	co    *coroutine // the stack, if the actor goes on meanwhile: it is reentrant
+	co    *coroutine // the stack, if the actor goes on meanwhile
 	state atomic.Uint32
+	aside bool // the actor handles other messages meanwhile: it is reentrant
 	here  bool // of a pause, where it has room: the wait is that of the handler of from, or of its Init
 }
 
@@ -118,7 +119,7 @@ func (h *parking) await() {
 	if !c.enterRuntime() {
 		runtime.Goexit() // the actor was taken away from the handler
 	}
-	if h.co = nil; c.setsAside() {
+	if h.co = nil; h.aside {
 		h.co = w.co.Load()
 		c.impl().waitAside(func() { h.leave(w) })
 	} else {
@@ -143,6 +144,9 @@ func (h *parking) leave(w *worker) {
 	timed.resume(co.w)
 	co.w.s.parked.Add(-1)
 	h.who.worker.Store(co.w)
+	if !h.aside {
+		h.who.resumedBy(co.w)
+	}
 }
 
 // commit is the word of the worker that the stack is off. It reports false when the wait

@@ -28,7 +28,8 @@ const reentrantMost = 1000
 // Kill ends the waits as well; Drain, ErrStop and [Context.Stop] let them finish. A Kill does not
 // take the actor away from a handler that does not return while others wait.
 //
-// Messages do not interrupt Init and Terminate, or Blocking and waits with a derived context.
+// Messages do not interrupt Init and Terminate, Blocking, waits with a derived context, or a handler on whose stack an
+// Inline actor or the Init of a child waits.
 // Pinned and Inline actors cannot be reentrant: spawning one fails.
 func Reentrant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.reentrant = true }) }
 
@@ -170,7 +171,7 @@ func (c *core) postpone(s signal) {
 func (c *core) cutShort() (life *lifetime, inquiries []interrupter) {
 	ext := c.ext
 	for _, i := range append([]*inquiry{&ext.inquiry}, c.waitingHandlers()...) {
-		if i.call != nil {
+		for ; i != nil && i.call != nil; i = i.before {
 			inquiries = append(inquiries, i.call)
 		}
 	}
@@ -188,9 +189,11 @@ func interrupt(sys *System, life *lifetime, inquiries []interrupter) {
 	}
 }
 
-// setsAside reports whether a wait of c's handler lets it handle other messages.
-// REQUIRES: the caller is that handler.
-func (c *core) setsAside() bool { return c.traits.reentrant() && c.impl().handling() }
+// setsAside reports whether a wait of c's handler lets it handle other messages: not while others are on its stack.
+// REQUIRES: the caller is that handler, or on its stack.
+func (c *core) setsAside() bool {
+	return c.traits.reentrant() && c.impl().handling() && c.above() == nil
+}
 
 // inquiryFor returns what the handler of that ask's request waits for. REQUIRES: c is
 // reentrant, and c.mu held.

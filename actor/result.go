@@ -276,7 +276,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 		return nil
 	}
 	w := ctx.core.worker.Load()
-	if w == nil && c.core.traits.runsOn() == onSender {
+	if w == nil {
 		e.with = markFar(e.with) // its sender is another, by whom one cannot tell on whose stack that would be
 	}
 	passOn(c.core.sys(), dst, e, ask, w)

@@ -248,24 +248,22 @@ func (s *scheduler) waiting() bool {
 // nil if none is. In a bulkhead only one is on whose stack the wait is, which here says: the caller
 // goes on as soon as its wait is over, and is one too many from then until its handler returns.
 func (c *core) cover(here bool) *worker {
-	c = c.onStackOf()
+	c = c.bottom()
 	w := c.worker.Load()
-	if w == nil {
-		w = c.host()
-	} else if w.current.Load() != c {
+	if w == nil || w.current.Load() != c || w.s.bounded() && !here || w.out.Load() || c.sys().isDriven() {
 		return nil
 	}
-	if w == nil || w.s.bounded() && !here || w.out.Load() || !w.covered.CompareAndSwap(false, true) {
-		return nil
-	}
-	if w.fenced.Load() && w.covered.CompareAndSwap(true, false) { // it is no worker of the system any more
+	first := w.covered.Add(1) == 1
+	if w.fenced.Load() && w.covered.Swap(0) > 0 { // it is no worker of the system any more
 		return nil
 	}
 	s := w.s
-	if next := w.runnext.Swap(nil); next != nil {
+	if next := w.runnext.Swap(nil); next != nil { // which the handler may have woken since another wait of its began
 		s.global.push(next)
 	}
-	s.active.Add(-1)
+	if first {
+		s.active.Add(-1)
+	}
 	if s.waiting() {
 		s.wakeIfNeeded()
 	}
@@ -274,9 +272,21 @@ func (c *core) cover(here bool) *worker {
 
 // uncover ends what cover began. w may be nil.
 func (w *worker) uncover() {
-	if w != nil && w.covered.Swap(false) {
-		w.s.active.Add(1)
-		w.s.wakeMonitor()
+	if w == nil {
+		return
+	}
+	for {
+		n := w.covered.Load()
+		if n == 0 { // it was fenced meanwhile
+			return
+		}
+		if w.covered.CompareAndSwap(n, n-1) {
+			if n == 1 {
+				w.s.active.Add(1)
+				w.s.wakeMonitor()
+			}
+			return
+		}
 	}
 }
 

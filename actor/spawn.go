@@ -404,9 +404,10 @@ func checkName(name string) error {
 // actor until the end of it, and returns Init's error after failed has dealt with it.
 func (c *core) firstTurn(failed func(error)) (err error) {
 	c.beginTurn()
+	var below *core
 	err = errGoexit // what remains if Init ends the goroutine
 	defer func() {
-		c.parent.occupy(c, nil)
+		below.putDown()
 		if err != nil {
 			failed(err)
 		} else {
@@ -423,41 +424,9 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 			c.sched().ready(c, nil)
 		}
 	}()
-	c.parent.occupy(nil, c)
+	below = c.parent.carry(c)
 	err = c.impl().tryStart()
 	return err
-}
-
-// occupy notes that another actor runs on the stack of c's handler, which therefore that
-// one must not ask: the Init of a child, or an inline actor. It changes nothing when it is not
-// before that runs there. c may be nil.
-func (c *core) occupy(before, with *core) {
-	if c == nil || c.parent == nil {
-		return // the root has no handlers, and any number of goroutines
-	}
-	c.mu.Lock()
-	ext := c.needExtLocked()
-	if ext.inquiry.stack == before {
-		ext.inquiry.stack = with
-	}
-	ext.inquiry.aside = ext.inquiry.aside && with == nil
-	c.mu.Unlock()
-}
-
-// onStackOf returns whose handler has the stack on which c has its turn: that of a parent while c is in its first
-// Init, unless the system has spawned it, and c itself otherwise.
-func (c *core) onStackOf() *core {
-	for c.parent != nil && c.parent.parent != nil && c.isStarting() {
-		c = c.parent
-	}
-	return c
-}
-
-// isStarting reports whether the first Init has not returned yet.
-func (c *core) isStarting() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.phase == starting
 }
 
 // nameOf returns the printed name of a type.

@@ -39,6 +39,9 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 		c.work(s)
 	}
 	c.core.endFirstTurn()
+	if c.core.traits.runsOn() == onSender {
+		c.core.dismount()
+	}
 	c.core.lock(nil) // the worker may be that of the next turn
 	if s != nil && !s.owned() {
 		c.core.mu.Unlock()
@@ -212,6 +215,9 @@ const (
 // endTurn gives the actor back: to nobody, if it is idle, or to the caller if there is more to
 // do.
 func (c *cell[M]) endTurn(w *worker) (again bool) {
+	if c.core.traits.runsOn() == onSender {
+		c.core.dismount()
+	}
 	c.core.lock(w)
 	return c.endTurnLocked(w)
 }

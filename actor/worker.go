@@ -56,7 +56,7 @@ type worker struct {
 	runnext atomic.Pointer[core]      // the actor woken last by this worker's own turn
 	away    atomic.Bool               // asleep, stepped out or ended: nobody looks at runnext
 	out     atomic.Bool               // its handler is in Blocking: it does not count in s.active, but in a bulkhead
-	covered atomic.Bool               // the same while a wait of its handler's, maybe on another goroutine, is covered by another worker
+	covered atomic.Int32              // the same while another worker covers for waits of its handler's, so many, maybe on other goroutines
 	handled atomic.Uint64             // messages
 	co      atomic.Pointer[coroutine] // that it is on
 	due     atomic.Bool               // set by the monitor, cleared by the next message: a worker that has not cleared it is slow
@@ -70,12 +70,6 @@ type worker struct {
 func (w *worker) enter(c *core) {
 	w.current.Store(c)
 	w.inTurn = true
-}
-
-// isHere reports whether the caller is on the goroutine on which w has c's handler. Where [currentG] does not know it
-// is not. w may be nil.
-func (w *worker) isHere(c *core) bool {
-	return w != nil && w.current.Load() == c && !w.out.Load() && currentG() != 0 && w.isOnStack()
 }
 
 // isOnStack reports whether the caller is on the stack that w runs. Where [currentG] does not know it is.

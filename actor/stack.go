@@ -1,0 +1,153 @@
+package actor
+
+// A stack may have several actors on it, each in a callback of the one below: a child in its first Init is on that of
+// its parent's callback, an Inline actor on that of whoever sends it a message. When the one at the top waits, with
+// whatever context, all of them do. So each knows who is above it, inquiry.stack, where the search for a cycle of waits
+// goes on, and who is below it, see below, which leads to the goroutine and the worker.
+//
+// An actor that is not at the top may be the one that waits: with its context, which the one at the top has.
+// For that time it is above that one (lend): what it waits for keeps all from going on.
+//
+// Only the stack's goroutine changes these links.
+
+// below returns on whose stack c has its turn, directly above it: the parent's while c is in its first Init, unless the
+// system has spawned it, the sender's for an Inline actor that a sender runs. It is nil for nobody's.
+func (c *core) below() *core {
+	if p := c.parent; p != nil && p.parent != nil && c.isStarting() {
+		return p
+	}
+	if c.traits.runsOn() == onSender {
+		return c.ext.below.Load()
+	}
+	return nil
+}
+
+// bottom returns the actor whose turn has brought the stack that c is on: c, or one below. c may be nil.
+func (c *core) bottom() *core {
+	for c != nil {
+		next := c.below()
+		if next == nil {
+			break
+		}
+		c = next
+	}
+	return c
+}
+
+// isStarting reports whether the first Init has not returned yet.
+func (c *core) isStarting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.phase == starting
+}
+
+// isHere reports whether the caller is on the stack that c is on, as it may be with a context derived from c's. Where
+// [currentG] does not know it is not. c may be nil.
+func (c *core) isHere() bool {
+	g := currentG()
+	if c = c.bottom(); c == nil || g == 0 {
+		return false
+	}
+	if w := c.worker.Load(); w != nil {
+		return w.current.Load() == c && w.isOnStack()
+	}
+	return c.traits.runsOn() != onPool && c.ext.goroutine.Load() == g
+}
+
+// onTop returns the actor at the top of the caller's stack, nil if there is none or that is not known: the sender of a
+// message, or who passes it on, whose worker is w, or one above it. Both may be nil.
+func onTop(from *core, w *worker) *core {
+	switch {
+	case w != nil && w.isOnStack():
+		from = w.current.Load() // which may pass on what from has sent
+	case !from.isHere():
+		return nil
+	}
+	for next := from; next != nil; next = next.above() {
+		from = next
+	}
+	return from
+}
+
+// above returns who is directly above c, nil for nobody.
+func (c *core) above() *core {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return nil
+	}
+	return c.ext.inquiry.stack
+}
+
+// carry puts another actor on the top of the stack that c is on, and returns who is below it there, nil if c is the
+// root: that has no handlers, and any number of goroutines.
+func (c *core) carry(other *core) (below *core) {
+	if c == nil || c.parent == nil {
+		return nil
+	}
+	for {
+		c.mu.Lock()
+		ext := c.needExtLocked()
+		next := ext.inquiry.stack
+		if next == nil {
+			ext.inquiry.stack = other
+		}
+		c.mu.Unlock()
+		if next == nil {
+			return c
+		}
+		c = next
+	}
+}
+
+// putDown takes the actor directly above c from the stack, which was at its top. c may be nil.
+func (c *core) putDown() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.ext.inquiry.stack = nil
+	c.mu.Unlock()
+}
+
+// resumedBy says that w has resumed the stack that c is at the bottom of: children in their first Init send on the
+// worker that their parent is on. REQUIRES: c.ext exists.
+func (c *core) resumedBy(w *worker) {
+	if i := &c.ext.inquiry; i.stack != nil || i.before != nil {
+		c.bringAbove(w)
+	}
+}
+
+// bringAbove gives w to the children in their first Init above c.
+func (c *core) bringAbove(w *worker) {
+	c.mu.Lock()
+	i := inquiry{}
+	if c.ext != nil {
+		i = c.ext.inquiry
+	}
+	c.mu.Unlock()
+	for at := &i; at != nil; at = at.before {
+		above := at.stack
+		if above == nil || above.below() != c { // it is lent, and was there already
+			continue
+		}
+		if above.isStarting() {
+			above.worker.Store(w)
+		}
+		above.bringAbove(w)
+	}
+}
+
+// mount puts c, which is Inline, on the caller's stack, above that actor: nil for a stack on which there is none.
+func (c *core) mount(below *core, depth int32) {
+	c.ext.nesting.Store(depth)
+	c.ext.goroutine.Store(currentG())
+	c.ext.below.Store(below.carry(c))
+}
+
+// dismount ends what mount began. It comes before the end of the turn: then another goroutine may mount c.
+func (c *core) dismount() {
+	c.ext.nesting.Store(0)
+	c.ext.goroutine.Store(0)
+	c.ext.below.Swap(nil).putDown()
+}
