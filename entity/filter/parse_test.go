@@ -89,6 +89,7 @@ var refused = []struct {
 	{`abs(id) = 1`, 5, `abs takes numbers, and this is a string`},
 	{`abs(a, b) = 1`, 1, `abs is called with 2 arguments: write abs(x)`},
 	{`abs() = 1`, 1, `abs is called with 0 arguments`},
+	{`atan2(a) + 1 = 1`, 1, `atan2 is called with 1 argument: write atan2(y, x)`},
 	{`len(a) = 1`, 1, `there is no function len; there are abs, `},
 	{`sum(a) = 1`, 1, `sum is over many values, which mappings have and filters do not`},
 	{`a < b < c`, 7, `a < b and b < c`},

@@ -539,10 +539,18 @@ func (p *parser) call(o operand) operand {
 	if got := len(n.args); got < fn.least && p.tok.kind == tokenEnd {
 		p.expected("another argument of " + fn.usage)
 	} else if got < fn.least || got > fn.most {
-		p.fail(o.at, "%s is called with %d arguments: write %s", fn.name, got, fn.usage)
+		p.fail(o.at, "%s is called with %s: write %s", fn.name, counted(got), fn.usage)
 	}
 	p.need(")")
 	return computed(n, o.at)
+}
+
+// counted returns the number of arguments in words.
+func counted(arguments int) string {
+	if arguments == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", arguments)
 }
 
 func (p *parser) noFunction(name string) {

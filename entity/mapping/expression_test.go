@@ -178,6 +178,7 @@ var expressions = []struct {
 	{"max(a.x, a.y)", "a", 2, errors.New("not a string")},
 	{"clamp(a.x, 0, 100)", 150, nil, 100},
 	{"clamp(a.x, 0, 100)", -1.5, nil, 0},
+	{"clamp(a.x, 5, 1)", 3, nil, 1}, // the limits are the wrong way around
 	{"int(a.x)", 2.9, nil, 2},
 	{"int(a.x)", true, nil, 1},
 	{"int(a.x)", 1e300, nil, errors.New("beyond 64 bits")},
