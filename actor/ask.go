@@ -652,8 +652,11 @@ func (d derived) Value(key any) any {
 // endOf returns what ends when ctx does, which lasting has returned: package context recognizes it,
 // however the actor goes on.
 func endOf(ctx context.Context) context.Context {
-	if d, ok := ctx.(derived); ok {
-		return d.Context
+	switch c := ctx.(type) {
+	case derived:
+		return c.Context
+	case work:
+		return c.lifetime
 	}
 	return ctx
 }

@@ -213,6 +213,7 @@ type turn interface {
 	running() (c *core, w *worker)
 	currentHeader() Header
 	moment() context.Context
+	carried() context.Context
 	inquire(i inquiry) (before *inquiry, asked pendingAsk, ok bool)
 }
 

@@ -2,6 +2,7 @@ package actor_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,4 +133,60 @@ func TestDecorateOutsideOfAHandlerDoesNothing(t *testing.T) {
 			k.T().Errorf("a handler without middleware has %q", got)
 		}
 	})
+}
+
+// The work of a Pipe has the values of the handler's context, and no way back to the handler; and the message
+// of a PipeTo is sent with those of who has asked.
+func TestWorkHasTheValuesOfItsHandler(t *testing.T) {
+	var sent sync.Map // of the span by the message
+	spanWhenSent := func(m any) any {
+		span, _ := sent.Load(m)
+		return span
+	}
+	opts := append(spans(), actor.BeforeSend(func(ctx context.Context, s *actor.Sending) error {
+		sent.Store(s.Message, ctx.Value(spanKey{}))
+		return nil
+	}))
+	actortest.Run(t, func(k *actortest.Kit) {
+		got, ended := "", false
+		answers := actor.SpawnFunc(k.System(), "answers", func(ctx *actor.Context[get], m get) error {
+			actor.Reply(ctx, m, 1)
+			return nil
+		})
+		sink := actor.SpawnFunc(k.System(), "sink", func(*actor.Context[string], string) error { return nil })
+		first := actor.SpawnFunc(k.System(), "first", func(ctx *actor.Context[string], m string) error {
+			if m != "go" {
+				return nil
+			}
+			actor.Pipe(ctx, func(work context.Context) (int, error) {
+				got, _ = work.Value(spanKey{}).(string)
+				sink.Tell(work, "from the work")
+				derived, cancel := context.WithCancel(work)
+				defer cancel()
+				<-derived.Done()
+				ended = true
+				return 0, derived.Err()
+			}, func(int, error) string { return "over" })
+			actor.PipeTo(actor.AskFuture(ctx, answers, get{}), sink, func(int, error) string { return "from the future" })
+			return nil
+		})
+		first.Tell(context.WithValue(k.Context(), spanKey{}, "out"), "go")
+		k.Settle()
+		first.Stop()
+		k.Settle()
+		if got != "out/first" || !ended {
+			k.T().Errorf("the work has %q, and has ended with its actor: %t", got, ended)
+		}
+		for _, m := range []string{"from the work", "from the future"} {
+			if span := spanWhenSent(m); span != "out/first" {
+				k.T().Errorf("the message %s is sent with %v", m, span)
+			}
+		}
+		outside := context.WithValue(k.Context(), spanKey{}, "outside")
+		actor.PipeTo(actor.AskFuture(outside, answers, get{}), sink, func(int, error) string { return "of an outsider" })
+		k.Settle()
+		if span := spanWhenSent("of an outsider"); span != "outside" {
+			k.T().Errorf("an outsider's is sent with %v", span)
+		}
+	}, opts...)
 }

@@ -17,11 +17,15 @@ type Inspector interface{ Inspect() any }
 
 // Detail describes one actor in detail. Info, the mailbox, the links and what only the actor itself
 // knows are each from one moment, but not from the same one, since the actor keeps running.
+//
+// Oldest is exact to a few milliseconds. In a bounded or observed mailbox in which hundreds wait it may be
+// that of a message that came a few of them earlier. With [Priority], [Conflate] or [Ordered] it is the
+// time since the mailbox was last empty: no message waits for longer.
 type Detail struct {
 	Info
 	Parent  PID
 	Mail    []Mail        // what waits in the mailbox, by type, most first; estimated beyond 512 messages
-	Oldest  time.Duration // how long the oldest message waits, to a few milliseconds
+	Oldest  time.Duration // how long the oldest message waits
 	Current string        // the type of the message that is being handled, empty when none is
 	Sender  PID           // who sent that
 	Waiting int           // handlers of a Reentrant actor that wait while others run

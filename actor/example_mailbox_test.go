@@ -123,9 +123,7 @@ func ExampleWithBulkhead() {
 			if n := now.Add(1); n > most.Load() {
 				most.Store(n)
 			}
-			for range 100 {
-				runtime.Gosched() // a query
-			}
+			<-time.After(5 * time.Millisecond) // a query
 			now.Add(-1)
 			return nil
 		}, actor.OnBulkhead("db")).Tell(context.Background(), 1)

@@ -56,6 +56,38 @@ func (a *account) Receive(ctx *actor.Context[accountMsg], msg accountMsg) error 
 	return nil
 }
 
+func ExampleSpawnFunc() {
+	sys := actor.NewSystem("shop", quiet)
+	sum := 0 // the function is called for one message at a time
+	till := actor.SpawnFunc(sys, "till", func(_ *actor.Context[int], cents int) error {
+		sum += cents
+		return nil
+	})
+	till.Tell(context.Background(), 250)
+	till.Tell(context.Background(), 120)
+	_, _ = sys.Shutdown(context.Background()) // returns when all messages are handled
+	fmt.Println(sum)
+	// Output: 370
+}
+
+func ExampleRef_Tell() {
+	sys := actor.NewSystem("office", quiet)
+	printer := actor.SpawnFunc(sys, "printer", func(_ *actor.Context[string], page string) error {
+		fmt.Println(page)
+		return nil
+	})
+	clerk := actor.SpawnFunc(sys, "clerk", func(ctx *actor.Context[string], letter string) error {
+		printer.Tell(ctx, letter+", page 1") // in a handler with its own ctx
+		printer.Tell(ctx, letter+", page 2") // messages of one sender keep their order
+		return nil
+	})
+	clerk.Tell(context.Background(), "letter")
+	_, _ = sys.Shutdown(context.Background())
+	// Output:
+	// letter, page 1
+	// letter, page 2
+}
+
 func ExampleSpawn() {
 	sys := actor.NewSystem("bank", quiet)
 	defer sys.Shutdown(context.Background())

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -16,6 +17,7 @@ type Future[R any] struct {
 	to   *core    // who was asked, nil when that is not known
 	call *call[R] // its answer and err are the outcome once done is closed
 	done chan struct{}
+	ctx  context.Context // with the values of the asker's, for what BeforeSend does to the messages of PipeTo
 
 	mu      sync.Mutex
 	settled bool        // guarded by mu
@@ -34,7 +36,10 @@ func AskFuture[R, M any](ctx context.Context, to Ref[M], req Request[R], opts ..
 	a := &call[R]{sys: sys, ctx: of}
 	when, alarmed := sys.askDeadline(of, limit)
 	a.alarm.when = when
-	f := &Future[R]{sys: sys, to: dst.waitedOn(), call: a, done: make(chan struct{})}
+	f := &Future[R]{sys: sys, to: dst.waitedOn(), call: a, done: make(chan struct{}), ctx: context.Background()}
+	if len(sys.beforeSend) > 0 {
+		f.ctx = cmp.Or(valuesOf(ctx), f.ctx)
+	}
 	a.notify = func() {
 		a.err = describe(sys.timeUp(a.err, limit), to, req)
 		f.settle()
@@ -171,9 +176,10 @@ func (f *Future[R]) drop(at *list.Element) {
 }
 
 // PipeTo sends an actor the outcome of the future when it arrives, as a message that wrap makes
-// from it, on a goroutine of its own. The message has no sender; if the actor is gone it becomes a
-// dead letter. A panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own
-// ask as a message, use [AskThen].
+// from it, on a goroutine of its own. The message has no sender, but [BeforeSend] gets a context with
+// the values of the asker's, for example the trace. If the actor is gone it becomes a dead letter. A
+// panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own ask as a
+// message, use [AskThen].
 func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {
 	required(wrap != nil, "PipeTo: the function that wraps the outcome is nil")
 	to.recipient()
@@ -184,7 +190,7 @@ func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {
 					slog.String("to", to.String()), slog.String("error", recovered(r).Error()))
 			}
 		}()
-		to.Tell(context.Background(), wrap(f.call.answer, f.call.err))
+		to.Tell(f.ctx, wrap(f.call.answer, f.call.err))
 	}
 	f.mu.Lock()
 	settled := f.settled

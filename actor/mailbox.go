@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync/atomic"
@@ -158,11 +159,15 @@ func (s *mailbox[M]) take() bool {
 	s.sweep()
 	switch {
 	case s.special != nil:
+		since := s.inSince
+		if s.special.inOrder() {
+			since = cmp.Or(s.special.arrivals.oldest(s.special.queue.len()), since)
+		}
 		e, ok := s.special.take()
 		if !ok {
 			return false
 		}
-		s.batch, s.since = append(s.batch[:0], e), s.inSince
+		s.batch, s.since = append(s.batch[:0], e), since
 		if since, ok := s.special.admitWaiting(); ok && s.special.queue.len() == 1 {
 			s.inSince = since
 		}

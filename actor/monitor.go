@@ -29,12 +29,16 @@ type monitor struct {
 	sleeping  bool         // it waits for kick; guarded by the scheduler's mu
 	kick      chan struct{}
 	stopped   chan struct{}
-	samples   [2]metrics.Sample
+	samples   loadSamples
 	stuck     []stuckReport // gathered in this look
 	reporting atomic.Bool   // those of an earlier look are on their way
+	restUntil atomic.Int64  // nanoseconds since the epoch before which no more are gathered
 
-	computed time.Time     // when it was last found out whether handlers compute
-	recheck  time.Duration // after which that is found out again
+	computed time.Time       // when it was last found out whether handlers compute
+	recheck  time.Duration   // after which that is found out again
+	again    chan secondLook // of those on their way, at most one
+	looking  bool            // one is on its way
+	patience *time.Timer     // with it
 
 	runs lowest // goroutines that can run
 
@@ -53,7 +57,9 @@ const (
 	surplusAtOnce = 64                     // such workers with a tick
 	recheckAfter  = time.Second            // whether handlers that were found to compute still do
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
+	secondMost    = time.Millisecond       // that the monitor waits for them
 	secondShare   = 50                     // of the time that they take is what passes at least until they are taken again
+	crowd         = 32                     // goroutines that can run for each worker wanted, to whom nobody gives way
 	lowestLooks   = 8                      // after which the lowest of the numbers noted is taken anew
 )
 
@@ -82,6 +88,19 @@ type watched struct {
 	told  int       // how many of stuckAfter have been reported
 }
 
+func newMonitor() monitor {
+	return monitor{
+		sleeping: true, kick: make(chan struct{}, 1), stopped: make(chan struct{}),
+		samples: newLoadSamples(), again: make(chan secondLook, 1), patience: stoppedTimer(),
+	}
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
 // wakeMonitor wakes the monitor if it sleeps.
 func (s *scheduler) wakeMonitor() {
 	s.mu.Lock()
@@ -103,9 +122,7 @@ func (m *monitor) wakeMonitor() {
 // watch is the monitor's goroutine.
 func (s *scheduler) watch() {
 	m := &s.monitor
-	m.samples = [2]metrics.Sample{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
-	alarm := time.NewTimer(time.Hour)
-	alarm.Stop()
+	alarm := stoppedTimer()
 	for {
 		select {
 		case <-m.kick:
@@ -161,33 +178,30 @@ func (s *scheduler) look(now time.Time) poolState {
 	slow, long, moving, dying := s.mark(now)
 	s.reportStuck()
 	surplus := s.endSurplus(now)
+	runs, busy := s.processorLoad(&m.samples, m.looking)
 	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
 		s.computing.Store(false)
+		s.noteCrowd(runs)
 		if surplus {
 			return poolBusy
 		}
 		return poolIdle
 	}
 	waits := s.backlog()
-	runs, busy := s.processorLoad()
 	allowed := s.allowed.Load()
 	if !busy || long == 0 {
 		s.computing.Store(false)
 	}
-	if !s.computing.Load() || now.Sub(m.computed) > m.recheck {
-		for i := 0; busy && waits+long > 0 && i < secondLooks && time.Since(now) < starvedFor; i, waits = i+1, s.backlog() {
-			// On idle processors Go's timers are due together, by the millisecond: handlers that
-			// slept have just become runnable, each time the monitor looks. Those that compute
-			// are so still when it has let all go first, or take long about it. Once that is
-			// known it does not look again for a while: a round of all takes 10 ms each.
-			runtime.Gosched()
-			runs, busy = s.processorLoad()
+	if again := busy && waits+long > 0 && (!s.computing.Load() || now.Sub(m.computed) > m.recheck); again || m.looking {
+		if second, ok := s.lookAgain(); ok && again {
+			runs, busy, waits = second.runs, second.busy, s.backlog()
+			m.computed = time.Now()
+			m.recheck = max(recheckAfter, secondShare*second.took)
+			s.computing.Store(busy && long > 0 && second.took >= starvedFor)
 		}
-		m.computed = time.Now()
-		m.recheck = max(recheckAfter, secondShare*m.computed.Sub(now)) // nobody looks after the workers meanwhile
-		s.computing.Store(busy && long > 0 && m.computed.Sub(now) >= starvedFor)
 	}
+	s.noteCrowd(runs)
 	if waits == 0 || moving > 0 {
 		m.starved = time.Time{}
 	} else if m.starved.IsZero() {
@@ -202,14 +216,14 @@ func (s *scheduler) look(now time.Time) poolState {
 		more := min(max(1, int(allowed/2)), waits-int(s.searching.Load()))
 		if busy { // and who searches may have no processor for it
 			if more, m.starved = 1, now; long > 0 {
-				more = min(waits, max(1, longMost-compute))
+				more = max(1, min(waits-int(s.searching.Load()), longMost-compute))
 			}
 		}
 		if s.addWorkers(more) {
 			return poolGrows
 		}
 	case busy:
-		s.takeBack(waits, moving, long, compute)
+		s.takeBack(waits, moving, slow, long, compute)
 		return poolBusy
 	default:
 		s.allow(max(s.n+int32(slow), allowed-max(1, allowed/8)))
@@ -220,15 +234,59 @@ func (s *scheduler) look(now time.Time) poolState {
 	return poolSame
 }
 
+// noteCrowd notes whether workers are to keep their processors. runs does not count those who search.
+func (s *scheduler) noteCrowd(runs int) {
+	s.crowded.Store(s.computing.Load() || runs+int(s.searching.Load()) > crowd*int(s.n))
+}
+
+// secondLook is what the processors do after all who could run have run.
+type secondLook struct {
+	runs int
+	busy bool
+	took time.Duration
+}
+
+// lookAgain finds out whether those who keep the processors busy compute. On idle processors Go's
+// timers are due together, by the millisecond: handlers that slept have just become runnable, each
+// time the monitor looks. Those that compute are so still when all have gone first, or take long
+// about it: a round of all takes 10 ms for each. Behind handlers that go from one system call
+// to the next it takes as long. So another goroutine gives way to them, and it reports false while that is on
+// its way: who waits is looked after meanwhile.
+func (s *scheduler) lookAgain() (secondLook, bool) {
+	m := &s.monitor
+	if !m.looking {
+		m.looking = true
+		s.goroutines.start(func() {
+			samples, began := newLoadSamples(), time.Now()
+			var l secondLook
+			for i := 0; i < secondLooks && l.took < starvedFor && (i == 0 || l.busy); i++ {
+				runtime.Gosched()
+				l.runs, l.busy = s.processorLoad(&samples, false)
+				l.took = time.Since(began)
+			}
+			m.again <- l
+		})
+	}
+	m.patience.Reset(secondMost)
+	defer m.patience.Stop()
+	select {
+	case l := <-m.again:
+		m.looking = false
+		return l, true
+	case <-m.patience.C:
+		return secondLook{}, false
+	}
+}
+
 // takeBack lowers the number of workers that may be on busy processors. Those in long handlers do not come
 // back by that. While nobody waits there is room beside them, so that the next who does finds it at
 // once. While actors wait the room is what lets them in, and is taken back only where it goes to ever
 // more handlers that compute, or to workers that all get on.
-func (s *scheduler) takeBack(waits, moving, long, compute int) {
+func (s *scheduler) takeBack(waits, moving, slow, long, compute int) {
 	allowed := s.allowed.Load()
 	switch {
 	case waits == 0:
-		s.allow(max(s.n+int32(long), allowed-max(1, allowed/16)))
+		s.allow(max(s.n+int32(slow), allowed-max(1, allowed/16)))
 	case moving > int(s.n) || compute >= longMost:
 		s.allow(max(s.n+int32(long-compute+min(compute, longMost)), allowed-max(1, allowed/16)))
 	default: // as many as now
@@ -246,10 +304,13 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 			dying++
 		}
 		if c == nil || w.watched.actor != c || w.watched.out != out || !out && !w.due.Load() {
+			idle := w.watched.actor == nil // at the last tick
 			w.watched = watched{actor: c, out: out, since: now}
 			if c != nil && !w.out.Load() {
 				w.due.Store(true)
-				moving++
+				if !idle {
+					moving++
+				}
 			}
 			continue
 		}
@@ -334,12 +395,22 @@ func (s *scheduler) endSurplus(now time.Time) (left bool) {
 	return len(s.asleep) > int(s.n)
 }
 
+// loadSamples is what Go's scheduler is asked for.
+type loadSamples [2]metrics.Sample
+
+func newLoadSamples() loadSamples {
+	return loadSamples{{Name: "/sched/goroutines/running:goroutines"}, {Name: "/sched/goroutines/runnable:goroutines"}}
+}
+
 // processorLoad returns how many goroutines run or could run, besides the monitor itself and workers that
-// only look for something to do, and whether that is as much as the processors can do.
-func (s *scheduler) processorLoad() (runs int, busy bool) {
-	samples := s.monitor.samples[:]
-	metrics.Read(samples)
+// only look for something to do, and whether that is as much as the processors can do. looking says that
+// lookAgain has a goroutine beside the caller.
+func (s *scheduler) processorLoad(samples *loadSamples, looking bool) (runs int, busy bool) {
+	metrics.Read(samples[:])
 	runs = -1 - int(s.searching.Load())
+	if looking {
+		runs--
+	}
 	for _, m := range samples {
 		if m.Value.Kind() == metrics.KindUint64 {
 			runs += int(m.Value.Uint64())

@@ -11,21 +11,22 @@ func TestRoomBesideBlockedHandlersIsKept(t *testing.T) {
 	t.Parallel()
 	const blocked = 5000
 	for _, c := range []struct {
-		name                   string
-		waits, moving, compute int
-		keeps                  bool
+		name                         string
+		waits, moving, long, compute int
+		keeps                        bool
 	}{
-		{name: "while nobody waits", keeps: true},
-		{name: "while nobody waits and many could run", compute: 500, keeps: true},
-		{name: "while one waits that they hold up", waits: 1, keeps: true},
-		{name: "but not for ever more handlers that compute", waits: 1, compute: 500},
+		{name: "while nobody waits", long: blocked, keeps: true},
+		{name: "while nobody waits and they have just begun", keeps: true},
+		{name: "while nobody waits and many could run", long: blocked, compute: 500, keeps: true},
+		{name: "while one waits that they hold up", waits: 1, long: blocked, keeps: true},
+		{name: "but not for ever more handlers that compute", waits: 1, long: blocked, compute: 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := &scheduler{n: 2, most: workersMax}
 			s.allowed.Store(blocked + s.n)
 			for range 100 {
-				s.takeBack(c.waits, c.moving, blocked, c.compute)
+				s.takeBack(c.waits, c.moving, blocked, c.long, c.compute)
 			}
 			if got := s.allowed.Load(); (got == blocked+s.n) != c.keeps {
 				t.Errorf("beside %d handlers there may be %d workers, keeps = %t", blocked, got, c.keeps)
@@ -40,10 +41,36 @@ func TestWorkersThatGetOnAreTakenBack(t *testing.T) {
 	s := &scheduler{n: 2, most: workersMax}
 	s.allowed.Store(500)
 	for range 200 {
-		s.takeBack(100, 400, 0, 0)
+		s.takeBack(100, 400, 0, 0, 0)
 	}
 	if got := s.allowed.Load(); got != s.n {
 		t.Errorf("there may be %d workers, want %d", got, s.n)
+	}
+}
+
+// A worker that has just been let in and begins its first handler has not got on with anything yet: where
+// thousands block, those who are let in would otherwise look like a load that needs no more of them.
+func TestAWorkerThatHasJustComeDoesNotCountAsOneThatGetsOn(t *testing.T) {
+	t.Parallel()
+	w, s := &worker{}, &scheduler{}
+	s.workers.Store(&[]*worker{w})
+	looks := func(of *core) int {
+		w.current.Store(of)
+		_, _, moving, _ := s.mark(time.Unix(1, 0))
+		return moving
+	}
+	for _, c := range []struct {
+		of   *core
+		want int
+		what string
+	}{
+		{nil, 0, "one that looks for work"},
+		{new(core), 0, "one in its first handler"},
+		{new(core), 1, "one in its second"},
+	} {
+		if n := looks(c.of); n != c.want {
+			t.Errorf("%s: %d get on, want %d", c.what, n, c.want)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type Overload struct {
 	PID    PID
 	Length int           // messages that wait
-	Oldest time.Duration // how long the oldest has waited, to a few milliseconds
+	Oldest time.Duration // how long the oldest has waited, about; at most, see Detail.Oldest
 	Top    []Sender      // who sent most of it, by a sample; at most 3, most first
 }
 
@@ -102,6 +102,8 @@ func (s *mailbox[M]) age(now int64) time.Duration {
 	switch {
 	case s.left():
 		since = s.since
+	case s.special != nil && s.special.inOrder():
+		since = cmp.Or(s.special.arrivals.oldest(s.special.queue.len()), since)
 	case s.overflowing() > 0:
 		since = s.over.full[s.over.first].since
 	}

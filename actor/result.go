@@ -54,8 +54,9 @@ func (e *result[M]) message(c *cell[M]) (msg M, ok bool) {
 }
 
 // Pipe runs work on a goroutine of its own and sends the actor the outcome as a message of its
-// protocol, which wrap makes in the actor's own turn. The work's context ends with the incarnation;
-// an outcome for an incarnation that is gone is dropped. A panic in work is its error, a
+// protocol, which wrap makes in the actor's own turn. The work's context has the values of the
+// handler's and ends with the incarnation, but not with a request; an outcome for an incarnation that
+// is gone is dropped. A panic in work is its error, a
 // [*PanicError]. The message has the header of the message in whose handler the work was begun; the
 // same holds for [AskThen]. For use in the actor's own callbacks.
 func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap func(T, error) M) {
@@ -65,7 +66,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	if e == nil {
 		return // nobody waits for the outcome
 	}
-	life := c.core.life()
+	begun := c.core.workContext(ctx)
 	run := func() {
 		var value T
 		err := errGoexit
@@ -75,7 +76,7 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 			}
 			e.deliver(c, func() M { return wrap(value, err) })
 		}()
-		value, err = work(life)
+		value, err = work(begun)
 	}
 	if !c.core.isGated() {
 		c.core.sched().background(&c.core, run)

@@ -67,6 +67,9 @@ func (s *special[M]) admitWaiting() (since int64, ok bool) {
 		s.room.remove(r)
 		r.old, r.replaced = r.put()
 		r.replaces, r.put, r.taken = nil, nil, true
+		if !r.replaced {
+			s.came(r.since)
+		}
 		r.tell()
 		if !ok {
 			since, ok = r.since, true

@@ -59,6 +59,7 @@ type scheduler struct {
 	allowed   atomic.Int32 // how many may be: n, or more while handlers block
 	searching atomic.Int32 // workers that look for work
 	computing atomic.Bool  // handlers compute for long: to yield the processor is to wait for all of them, 10 ms each
+	crowded   atomic.Bool  // to yield the processor takes long: handlers compute, or many goroutines can run
 	workers   atomic.Pointer[[]*worker]
 	stacks    stackPool
 	parked    *atomic.Int64 // handlers of the system whose stacks are set aside
@@ -114,7 +115,7 @@ func newScheduler(b bulkhead, parked *atomic.Int64) *scheduler {
 	}
 	s.allowed.Store(s.n)
 	s.workers.Store(new([]*worker))
-	s.monitor = monitor{sleeping: true, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	s.monitor = newMonitor()
 	s.goroutines.start(s.watch)
 	return s
 }

@@ -52,6 +52,36 @@ func TestTheReportOfShutdownIsExactWithManyMessagesAtItsDeadline(t *testing.T) {
 	}
 }
 
+// slowObserver takes a millisecond for each message that is posted to a listener.
+type slowObserver struct{}
+
+func (slowObserver) Posted(actor.PID, int) { <-time.After(time.Millisecond) }
+func (slowObserver) Received(actor.PID)    {}
+func (slowObserver) Emptied(actor.PID)     {}
+
+// The report waits for what is dropped as long as it gets on.
+func TestTheReportOfShutdownIsExactWhereDeadLettersTakeLong(t *testing.T) {
+	others := actortest.NewSystem(t)
+	listener := actor.SpawnFunc(others, "", func(*actor.Context[actor.DeadLetter], actor.DeadLetter) error { return nil }, actor.ObserveMailbox(slowObserver{}))
+	sys := actor.NewSystem("test", quiet)
+	actor.Subscribe(sys, listener)
+	ref := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[int], _ int) error {
+		<-ctx.Done()
+		return nil
+	})
+	const n = 500
+	for range n {
+		ref.Tell(bg, 1)
+	}
+	over, cancel := context.WithCancel(bg)
+	cancel()
+	report, err := sys.Shutdown(over)
+	handled := sys.Stats().Handled
+	if !errors.Is(err, context.Canceled) || handled+report.DeadLetters != n || len(report.Unfinished) != 0 {
+		t.Errorf("%d handled, report %+v, %v", handled, report, err)
+	}
+}
+
 func TestShutdownInAHandlerFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
@@ -96,7 +126,7 @@ func TestTerminateMayAskHoweverTheActorEnds(t *testing.T) {
 	for name, end := range map[string]func(ref actor.Ref[any], parent actor.Ref[any]){
 		"Stop":               func(ref, _ actor.Ref[any]) { ref.Stop() },
 		"Stop of the parent": func(_, parent actor.Ref[any]) { parent.Stop() },
-		"Stop in a handler":  func(ref, _ actor.Ref[any]) { ref.Tell(bg, "wait"); ref.Stop() },
+		"Stop in a handler":  func(ref, _ actor.Ref[any]) { ref.Tell(bg, "wait"); synctest.Wait(); ref.Stop() },
 		"Stop, twice":        func(ref, parent actor.Ref[any]) { ref.Stop(); parent.Stop() },
 		"Drain":              func(ref, _ actor.Ref[any]) { ref.Drain() },
 		"a failure":          func(ref, _ actor.Ref[any]) { ref.Tell(bg, errBroken) },
@@ -128,6 +158,9 @@ func TestAnAskWhoseContextHasEndedIsNotSent(t *testing.T) {
 		cancel(gone)
 		if _, err := actor.Ask(ctx, p.Ref(), get{}); !errors.Is(err, gone) {
 			k.T().Errorf("the ask ended with %v", err)
+		}
+		if _, err := actor.AskFuture(ctx, p.Ref(), get{}).Wait(k.Context()); !errors.Is(err, gone) {
+			k.T().Errorf("the future ended with %v", err)
 		}
 		p.ExpectNone()
 	})

@@ -31,6 +31,7 @@ type special[M any] struct {
 	closed   bool         // the drain mark is in: nobody is let in any more
 
 	observer MailboxObserver // nil for none; never changes
+	arrivals arrivals        // unless the queue has another order, see inOrder
 	handed   bool            // a message was handed out since the mailbox was empty, see Emptied
 }
 
@@ -90,8 +91,12 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 	}
 	wake := false
 	if v == verdictTaken || v >= verdictReplaced {
+		now := c.core.sched().monitor.coarse.Load()
 		if s.inSince == 0 || s.special.queue.len() == 1 {
-			s.inSince = c.core.sched().monitor.coarse.Load()
+			s.inSince = now
+		}
+		if v != verdictReplaced {
+			s.special.came(now)
 		}
 		if wake = c.core.phase == running && c.core.schedule(); wake {
 			s.take()
@@ -159,6 +164,19 @@ func (s *special[M]) rest() []envelope[M] {
 	s.notes = 0
 	s.room.tellFirst()
 	return s.queue.rest()
+}
+
+// inOrder reports whether the messages are handled in the order in which they came.
+func (s *special[M]) inOrder() bool {
+	_, ok := s.queue.(*fifoQueue[M])
+	return ok
+}
+
+// came notes when the message came that was just put into the queue. REQUIRES: the actor's lock held.
+func (s *special[M]) came(at int64) {
+	if s.inOrder() {
+		s.arrivals.note(at, s.queue.len())
+	}
 }
 
 // take hands out the next message. REQUIRES: the actor's mutex held.

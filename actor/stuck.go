@@ -35,8 +35,11 @@ type stuckReport struct {
 	heard     bool // somebody listens; otherwise it is for the log
 }
 
-// stuckMost bounds the reports of one round: what is more waits for a later tick.
-const stuckMost = 64
+const (
+	stuckMost  = 256                    // reports in one round: what is more waits for a later one
+	stuckShare = 4                      // of the time that a round takes is what passes until the next
+	stuckYield = 200 * time.Microsecond // of a round, after which others get the processor
+)
 
 // noteStuck puts a report on the list of those that are due. It reports false when there is no
 // room for it: then it is due again at the next tick.
@@ -46,7 +49,7 @@ func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
 	if !heard && (sys.warnings.off || lasted < warnStuckAfter) {
 		return true
 	}
-	if len(m.stuck) == stuckMost || m.reporting.Load() {
+	if len(m.stuck) == stuckMost || m.reporting.Load() || m.resting(time.Now()) {
 		return false
 	}
 	if !heard && !sys.warnings.due(warning{actor: c.id, stuck: true}, time.Now()) {
@@ -57,9 +60,12 @@ func (m *monitor) noteStuck(w *worker, c *core, lasted time.Duration) bool {
 	return true
 }
 
+// resting reports whether a round of reports has just been.
+func (m *monitor) resting(now time.Time) bool { return now.UnixNano() < m.restUntil.Load() }
+
 // reportStuck publishes what noteStuck has gathered. To find the stacks takes milliseconds with
-// many goroutines: that is done for all of a round at once, and beside the monitor, which others
-// wait for.
+// many goroutines, however few are reported: that is done for all of a round at once, beside the
+// monitor, which others wait for, and with rests.
 func (s *scheduler) reportStuck() {
 	m := &s.monitor
 	if len(m.stuck) == 0 {
@@ -69,7 +75,12 @@ func (s *scheduler) reportStuck() {
 	m.stuck = nil
 	m.reporting.Store(true)
 	s.goroutines.start(func() {
-		defer m.reporting.Store(false)
+		began := time.Now()
+		defer func() {
+			now := time.Now()
+			m.restUntil.Store(now.Add(stuckShare * now.Sub(began)).UnixNano())
+			m.reporting.Store(false)
+		}()
 		stacks, text := labeledStacks(), ""
 		for _, r := range due {
 			if r.event.Stack = stacks[r.goroutine]; r.event.Stack == "" { // the handler has replaced the label
@@ -98,7 +109,7 @@ func label(id uint64) {
 // labeledStacks returns the stacks of all coroutines by the number of the goroutine, innermost
 // call first. It takes them from the profile, for which the world stops for a moment only.
 func labeledStacks() map[uint64]string {
-	var b bytes.Buffer
+	b := yieldingBuffer{yielded: time.Now()}
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
 		return nil
 	}
@@ -115,6 +126,20 @@ func labeledStacks() map[uint64]string {
 		}
 	}
 	return stacks
+}
+
+// yieldingBuffer lets others have the processor while much is written to it, as Go would after 10 ms only.
+type yieldingBuffer struct {
+	bytes.Buffer
+	yielded time.Time
+}
+
+func (b *yieldingBuffer) Write(text []byte) (int, error) {
+	if time.Since(b.yielded) >= stuckYield {
+		runtime.Gosched()
+		b.yielded = time.Now()
+	}
+	return b.Buffer.Write(text)
 }
 
 // stackMost bounds the text of all stacks.

@@ -27,4 +27,9 @@ func TestARoundOfStuckReportsIsBounded(t *testing.T) {
 	if m.noteStuck(w, c, time.Second) || len(m.stuck) != 0 {
 		t.Errorf("%d reports while others are on their way", len(m.stuck))
 	}
+	m.reporting.Store(false)
+	m.restUntil.Store(time.Now().Add(time.Hour).UnixNano())
+	if m.noteStuck(w, c, time.Second) || len(m.stuck) != 0 {
+		t.Errorf("%d reports while the last round is not paid for", len(m.stuck))
+	}
 }

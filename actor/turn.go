@@ -184,7 +184,7 @@ func (c *cell[M]) fetch() bool {
 // together, the less often the turn takes the lock away from the senders.
 func (c *cell[M]) linger(s *mailbox[M]) bool {
 	w := c.core.worker.Load()
-	if w == nil || !w.alone() || w.s.computing.Load() {
+	if w == nil || !w.alone() || w.s.crowded.Load() {
 		return false
 	}
 	w.publish()

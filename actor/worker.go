@@ -167,8 +167,8 @@ func (w *worker) next() *core {
 // one has then computed for long, up to those 10 ms, the worker takes as long for itself.
 func (w *worker) lookAround() {
 	w.hasty = false
-	if w.s.computing.Load() {
-		return // Go takes the processor away from all who run for long
+	if w.s.computing.Load() || w.seeking && w.s.crowded.Load() {
+		return // Go takes the processor away from all who run for long; and who searches is relied on
 	}
 	now := time.Now()
 	if now.Before(w.yieldAt) {
@@ -190,9 +190,9 @@ func (w *worker) search() *core {
 		w.seeking = true
 	}
 	for i := range searchTimes {
-		last := i == searchTimes-1 || s.computing.Load()
+		last := i == searchTimes-1 || s.crowded.Load()
 		for range i * i {
-			if s.computing.Load() {
+			if s.crowded.Load() {
 				break
 			}
 			runtime.Gosched()

@@ -24,6 +24,8 @@ type Kit struct {
 	held    []releaser
 	watcher actor.Ref[any]
 	downs   *downs
+	// The first Do spawns it.
+	prompter actor.Ref[prompt]
 
 	failuresExpected uint64
 	failuresAllowed  bool

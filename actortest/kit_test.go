@@ -428,3 +428,27 @@ func TestHelperHandlerWaits(t *testing.T) {
 }
 
 func TestHelperAfterwards(*testing.T) {}
+
+func TestDoIsForProbesOfAnyType(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		p := actortest.NewProbe[string](k, actor.Bounded(1, actor.Reject))
+		worker := actor.SpawnFunc(k.System(), "worker", func(*actor.Context[int], int) error { return nil })
+		runs := 0
+		actortest.Do(p, func(ctx *actor.Context[string]) error {
+			runs++
+			ctx.Watch(worker.PID(), func(d actor.Down) string { return d.Reason.String() })
+			return nil
+		})
+		p.Ref().Tell(k.Context(), "") // what a prompt is, from somebody else
+		p.Expect("")
+		worker.Stop()
+		p.Expect("stopped")
+		p.ExpectNone()
+		p.Ref().Stop()
+		k.Settle()
+		actortest.Do(p, func(*actor.Context[string]) error { runs++; return nil })
+		if runs != 1 {
+			t.Errorf("f ran %d times, want once and not after the probe's end", runs)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package actortest
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -23,6 +24,9 @@ type Probe[M any] struct {
 	last   letter[M]   // the message taken last
 	held   []*heldAsk[M]
 	handle func(ctx *actor.Context[M], msg M) error
+	// What Do wants run: one for each message of the kit's prompter that waits.
+	scripts  []func(ctx *actor.Context[M]) error
+	prompter actor.PID
 }
 
 // letter is a message, who sent it, and when it was handled.
@@ -53,23 +57,45 @@ func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
 	p.handle = f
 }
 
-// script is what [Do] tells a probe. It is not written down.
-type script func(ctx *actor.Context[any]) error
-
 // Do runs f in the turn of a probe, as a handler of its messages, and settles: for what
 // only an actor can do, such as to watch, to subscribe or to set a timer. An error or a
 // panic of f is a failure of the probe, which is restarted. f does not run if the probe
-// has stopped.
-func Do(p *Probe[any], f func(ctx *actor.Context[any]) error) {
-	p.ref.Tell(p.k.ctx, script(f))
+// has stopped, or has no room for one more message; it takes a place in the mailbox like a
+// message that is the zero M, and is not recorded.
+func Do[M any](p *Probe[M], f func(ctx *actor.Context[M]) error) {
+	if p.k.prompter.PID().IsZero() {
+		p.k.prompter = actor.SpawnFunc(p.k.sys, "actortest-prompter", func(ctx *actor.Context[prompt], send prompt) error {
+			send(ctx)
+			return nil
+		})
+	}
+	prompter := p.k.prompter.PID()
+	p.k.prompter.Tell(p.k.ctx, func(ctx context.Context) {
+		p.mu.Lock()
+		p.scripts, p.prompter = append(p.scripts, f), prompter
+		p.mu.Unlock()
+		var nothing M
+		if err := p.ref.TryTell(ctx, nothing); err != nil {
+			p.mu.Lock()
+			p.scripts = p.scripts[:len(p.scripts)-1]
+			p.mu.Unlock()
+		}
+	})
 	p.k.Settle()
 }
 
+// prompt sends the message that makes a probe run the function of a [Do]. A probe knows it by its
+// sender, the kit's prompter, since any value of its type may be a message of the test.
+type prompt func(ctx context.Context)
+
 func (p *Probe[M]) receive(ctx *actor.Context[M], msg M) error {
-	if f, ok := any(msg).(script); ok {
-		return f(any(ctx).(*actor.Context[any])) // only a Probe[any] can be told a script
-	}
 	p.mu.Lock()
+	if len(p.scripts) > 0 && ctx.Sender() == p.prompter {
+		f := p.scripts[0]
+		p.scripts = p.scripts[1:]
+		p.mu.Unlock()
+		return f(ctx)
+	}
 	p.queue = append(p.queue, letter[M]{msg, ctx.Sender(), p.k.Elapsed()})
 	handle := p.handle
 	p.mu.Unlock()

@@ -118,7 +118,11 @@ func TestATraceFollowsAMessageThroughTheActors(t *testing.T) {
 			case int8:
 				ctx.After("timer", time.Second, "timer")
 			case int16:
-				actor.Pipe(ctx, func(context.Context) (int, error) { return 1, nil }, func(int, error) any { return "piped" })
+				actor.Pipe(ctx, func(work context.Context) (int, error) {
+					_, span := r.provider.Tracer("test").Start(work, "inside")
+					span.End()
+					return 1, nil
+				}, func(int, error) any { return "piped" })
 			case int32:
 				actor.AskThen(ctx, answers, get{}, func(int, error) any { return "answered" })
 			case int64:
@@ -144,7 +148,7 @@ func TestATraceFollowsAMessageThroughTheActors(t *testing.T) {
 			"ask", "  handle otel_test.get by /first", "    handle otel_test.get by /answers", "      handle string by /last",
 			"askthen", "  handle int32 by /first", "    handle otel_test.get by /answers", "      handle string by /last", "    handle string by /first", "      handle string by /last",
 			"own", "  handle bool by /first", "    own", "      handle string by /last",
-			"pipe", "  handle int16 by /first", "    handle string by /first", "      handle string by /last",
+			"pipe", "  handle int16 by /first", "    handle string by /first", "      handle string by /last", "    inside",
 			"stash", "  handle int64 by /first", "    handle int64 by /first", "      handle string by /last",
 			"tell", "  handle string by /first", "    handle string by /last",
 		)

@@ -1,0 +1,38 @@
+package actor
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// Beside all times of arrival, the marks are exact while there are few, never say that the oldest came later
+// than it did, and are wrong by a few of many that wait.
+func TestArrivalsKnowWhenTheOldestCame(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var a arrivals
+		var times []int64 // of all that have come
+		now, taken, most := int64(1), 0, 1+random.IntN(1000)
+		for range 5000 {
+			now += int64(random.IntN(3))
+			waiting := len(times) - taken
+			if waiting < most && random.IntN(3) > 0 {
+				times = append(times, now)
+				a.note(now, waiting+1)
+				continue
+			}
+			if waiting == 0 {
+				continue
+			}
+			got, want, least := a.oldest(waiting), times[taken], times[max(0, taken-most/arrivalMost*4)]
+			if got > want || got < least {
+				t.Fatalf("seed %d: of %d that wait, of at most %d, the oldest came at %d, and not at %d", seed, waiting, most, want, got)
+			}
+			taken++
+		}
+		if len(a.marks) > arrivalMost {
+			t.Errorf("seed %d: %d marks", seed, len(a.marks))
+		}
+	}
+}
