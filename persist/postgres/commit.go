@@ -15,18 +15,7 @@ import (
 )
 
 func (w *writer) commit(ctx context.Context, b *persist.Batch) error {
-	switch same := b.Session == w.done.session; {
-	case same && b.Number < w.done.number:
-		return fmt.Errorf("batch %d comes after batch %d", b.Number, w.done.number)
-	case !same || b.Number > w.done.number:
-		if err := w.write(ctx, b); err != nil {
-			return err
-		}
-	}
-	for i := range b.Appends {
-		b.Appends[i].Err = w.done.refused[i]
-	}
-	return nil
+	return w.done.Commit(b, func() error { return w.write(ctx, b) })
 }
 
 // write commits a batch that was not committed before: first it takes the locks and reads
@@ -50,7 +39,7 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) (err error) {
 		return err
 	}
 	w.attempts++
-	w.tried = outcome{b.Session, b.Number, w.attempts, w.plan.Make(w, b)}
+	w.tried = plan.Outcome{Session: b.Session, Number: b.Number, Attempt: w.attempts, Refused: w.plan.Make(w, b)}
 	t := transaction{&w.plan, w, parts, nil}
 	if err := t.run(ctx); err != nil {
 		if pgdb.Code(err) == pgdb.CodeDivisionByZero {

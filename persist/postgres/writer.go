@@ -27,20 +27,12 @@ type writer struct {
 	shards map[string]struct{} // those that are known to have a row
 	epochs map[string]uint64   // of the shards of the batch that is written
 
-	done  outcome // of the last batch that was committed
-	tried outcome // of the one that may have been
+	done  plan.Outcome // of the last batch that was committed
+	tried plan.Outcome // of the one that may have been
 
 	attempts uint64 // to write a batch
 
 	plan plan.Plan
-}
-
-// outcome is what became of a batch.
-type outcome struct {
-	session uint64 // of the batch
-	number  uint64
-	attempt uint64        // of the writer, by which it is known again in the database
-	refused map[int]error // by its appends
 }
 
 // partition is what is known of one. What others commit to it changes its position, so
@@ -87,7 +79,7 @@ func (w *writer) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: open it again", ErrForgotten)
 	case err != nil:
 		return fmt.Errorf("read what became of the last batch: %w", err)
-	case batch == w.tried.attempt:
+	case batch == w.tried.Attempt:
 		w.done = w.tried
 	}
 	return nil

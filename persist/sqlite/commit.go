@@ -31,22 +31,14 @@ type writer struct {
 	claims   map[string]uint64
 	known    map[string]*plan.ID
 
-	done  outcome // of the last batch that was committed
-	tried outcome // of the one that may have been, if stale
-	stale bool    // a commit has failed
+	done  plan.Outcome // of the last batch that was committed
+	tried plan.Outcome // of the one that may have been, if stale
+	stale bool         // a commit has failed
 
 	attempts uint64 // to write a batch
 
 	plan     plan.Plan
 	newTypes []string // of the batch that is written
-}
-
-// outcome is what became of a batch.
-type outcome struct {
-	session uint64 // of the batch
-	number  uint64
-	attempt uint64        // of the writer, by which it is known again in the database
-	refused map[int]error // by its appends
 }
 
 // load reads what the writer has to know.
@@ -63,7 +55,7 @@ func (w *writer) read(t *sqlitedb.Tx) error {
 	var flushed int64
 	const head = "SELECT position, session, batch, flushed, (SELECT coalesce(max(num), 0) FROM actor) FROM head"
 	if err := t.Each(head, 5, func(row []driver.Value) (bool, error) {
-		if text(row[1]) == w.session && uint64(integer(row[2])) == w.tried.attempt {
+		if text(row[1]) == w.session && uint64(integer(row[2])) == w.tried.Attempt {
 			w.done = w.tried
 		}
 		w.position, flushed, w.actors = integer(row[0]), integer(row[3]), integer(row[4])
@@ -111,7 +103,7 @@ func (w *writer) claim(ctx context.Context, shard string, epoch uint64) error {
 	case ok && epoch == has:
 		return nil
 	}
-	w.tried = outcome{}
+	w.tried = plan.Outcome{}
 	err := w.transact(ctx, true, func(t *sqlitedb.Tx) error {
 		return t.Exec("INSERT INTO claim (shard, epoch) VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch", shard, int64(epoch))
 	})
@@ -125,18 +117,7 @@ func (w *writer) commit(ctx context.Context, b *persist.Batch) error {
 	if err := w.ready(ctx); err != nil {
 		return err
 	}
-	switch same := b.Session == w.done.session; {
-	case same && b.Number < w.done.number:
-		return fmt.Errorf("batch %d comes after batch %d", b.Number, w.done.number)
-	case !same || b.Number > w.done.number:
-		if err := w.write(ctx, b); err != nil {
-			return err
-		}
-	}
-	for i := range b.Appends {
-		b.Appends[i].Err = w.done.refused[i]
-	}
-	return nil
+	return w.done.Commit(b, func() error { return w.write(ctx, b) })
 }
 
 // write commits a batch that was not committed before.
@@ -147,7 +128,7 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) error {
 	w.stale = true // what follows changes what is known
 	w.newTypes = w.newTypes[:0]
 	w.attempts++
-	w.tried = outcome{b.Session, b.Number, w.attempts, w.plan.Make(w, b)}
+	w.tried = plan.Outcome{Session: b.Session, Number: b.Number, Attempt: w.attempts, Refused: w.plan.Make(w, b)}
 	if err := w.transact(ctx, true, (&write{&w.plan, w}).all); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 	"github.com/greenroom-go/greenroom/persist"
+	"github.com/greenroom-go/greenroom/persist/internal/plan"
 	"github.com/greenroom-go/greenroom/persist/journaltest"
 )
 
@@ -311,7 +312,7 @@ func TestACommitThatWasWrittenThoughItFailedIsNotWrittenAgain(t *testing.T) {
 	if err := j.Commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	j.w.done, j.w.stale = outcome{}, true // as if it had not heard of it
+	j.w.done, j.w.stale = plan.Outcome{}, true // as if it had not heard of it
 	b.Appends[1].Err = nil
 	if err := j.Commit(t.Context(), b); err != nil || b.Appends[0].Err != nil || !errors.Is(b.Appends[1].Err, persist.ErrConflict) {
 		t.Errorf("again: %v, %v, %v", err, b.Appends[0].Err, b.Appends[1].Err)
