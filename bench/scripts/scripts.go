@@ -345,17 +345,17 @@ func plainLoop(chunk string) func(n int) (float64, error) {
 // states makes states of the interpreter as large as they are by themselves.
 func states(bytes bool) func(n int) (float64, error) {
 	return func(n int) (float64, error) {
-		create := func() (any, error) {
+		create := func() []*glua.LState {
 			var list []*glua.LState
 			for range n {
 				list = append(list, glua.NewState(glua.Options{MinimizeStackMemory: true, RegistrySize: 128}))
 			}
-			return list, nil
+			return list
 		}
 		if bytes {
-			return kilobytes(n, create)
+			return kilobytes(n, func() (any, error) { return create(), nil })
 		}
-		return perOperation(n, func() error { _, err := create(); return err })
+		return perOperation(n, func() error { create(); return nil })
 	}
 }
 
