@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,8 +24,10 @@ import (
 // limited is a server whose limits are driven.
 type limited struct {
 	*process
-	t    *testing.T
-	long bool
+	t      *testing.T
+	long   bool
+	socket string // of the console
+	token  string // of an admin, once clients have to log in
 }
 
 // TestTheServerLivesAtItsLimits drives limits of docs/limits.md to their ends, one after the other on
@@ -49,24 +52,37 @@ func TestTheServerLivesAtItsLimits(t *testing.T) {
 	for _, drive := range []struct {
 		what string
 		do   func(*limited)
+		long bool // it takes long, or much memory
 	}{
-		{"payloads and patches", func(s *limited) { s.payloads(); s.attributes(); s.patches() }},
-		{"types and commands", func(s *limited) { s.types(); s.commands() }},
-		{"pages", func(s *limited) { s.history(); s.page() }},
-		{"messages for sessions", (*limited).queue},
-		{"retained messages", (*limited).retained},
-		{"subscriptions and sessions", func(s *limited) { s.subscriptions(); s.sessions() }},
-		{"wills and filters", func(s *limited) { s.wills(); s.filters() }},
-		{"messages on their way in", func(s *limited) { s.received(); s.writes() }},
-		{"streams", (*limited).streams},
-		{"templates and mappings", func(s *limited) { s.templates(); s.mappings() }},
-		{"slow readers and silent clients", (*limited).readers},
-		{"refusals and handshakes", func(s *limited) { s.refusals(); s.connects(); s.exchanges() }},
-		{"descriptions, births and names", func(s *limited) { s.descriptions(); s.births(); s.names() }},
+		{"payloads and patches", func(s *limited) { s.payloads(); s.attributes(); s.patches() }, false},
+		{"types, commands and scripts", func(s *limited) { s.types(); s.commands(); s.scripts() }, false},
+		{"pages", func(s *limited) { s.history(); s.page() }, false},
+		{"messages for sessions", (*limited).queue, false},
+		{"retained messages", (*limited).retained, false},
+		{"subscriptions and sessions", func(s *limited) { s.subscriptions(); s.sessions() }, false},
+		{"wills and filters", func(s *limited) { s.wills(); s.filters() }, false},
+		{"messages on their way in", func(s *limited) { s.received(); s.writes() }, false},
+		{"streams", (*limited).streams, false},
+		{"templates and mappings", func(s *limited) { s.templates(); s.mappings() }, false},
+		{"slow readers and silent clients", (*limited).readers, false},
+		{"refusals, handshakes and consoles", func(s *limited) { s.refusals(); s.connects(); s.exchanges(); s.consoles() }, false},
+		{"alarms", (*limited).alarms, true},
+		{"search", (*limited).indexes, true},
+		{"principals", (*limited).principals, true},
+		{"descriptions, births and names", func(s *limited) { s.descriptions(); s.births(); s.names() }, false},
 	} {
+		if drive.long && !long {
+			continue
+		}
 		t.Run(drive.what, func(t *testing.T) {
-			p := startProcess(t, binary, t.TempDir(), "GOMEMLIMIT="+strconv.FormatInt(memory, 10))
-			s := &limited{p, t, long}
+			dir, err := os.MkdirTemp("", "limits") // whose name is short enough for a socket
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			socket := filepath.Join(dir, "console")
+			p := startProcess(t, binary, t.TempDir(), "GOMEMLIMIT="+strconv.FormatInt(memory, 10), "GREENROOM_CONSOLE="+socket)
+			s := &limited{process: p, t: t, long: long, socket: socket}
 			drive.do(s)
 			s.must(http.StatusNoContent, "POST", "/v1/entities/alive/telemetry", "application/json", `{"t":1}`)
 			s.must(http.StatusOK, "GET", "/v1/entities/alive", "", "")
@@ -106,6 +122,9 @@ func (s *limited) try(method, path, media, body string) (status int, text string
 	}
 	if media != "" {
 		req.Header.Set("Content-Type", media)
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
