@@ -109,10 +109,12 @@ func (b *backlog) late(spans []Span) {
 	}
 }
 
-// add adds a stretch to those of a field.
+// add adds a stretch to those of a field. One that has a number keeps it.
 func (b *backlog) add(r *rest, s stretch) {
-	b.number++
-	s.number = b.number
+	if s.number == 0 {
+		b.number++
+		s.number = b.number
+	}
 	i, found := slices.BinarySearchFunc(r.stretches, s.From, func(o stretch, from int64) int { return cmp.Compare(o.From, from) })
 	if found {
 		r.stretches[i] = r.stretches[i].and(s)

@@ -170,6 +170,7 @@ func (f *follower) load(ctx context.Context, head string) error {
 	}
 	f.reload.loadAll(f.engine)
 	f.backlog.unfold(f.saved.Backlog, f.engine.mappings)
+	f.backlog.inheritAll(f.engine.mappings)
 	names := make([]string, 0, len(list))
 	for i := range list {
 		names = append(names, list[i].Name)

@@ -28,9 +28,14 @@ func (f *follower) putInForce(ctx context.Context, m Mapping, restore bool) (out
 		f.loading[head] = append(f.loading[head], m.Name)
 	}
 	f.loadsOne = true
+	former := f.engine.mappings[m.Name]
 	outputs, failed, err = f.engine.install(ctx, f.s.reader, f.seq, how, []Mapping{m})
 	f.loadsOne = false
-	if there := f.engine.mappings[m.Name]; err != nil && f.failed == nil && there != nil && there.silent {
+	switch there := f.engine.mappings[m.Name]; {
+	case there == nil:
+	case err == nil && former != nil:
+		f.backlog.inherit(there, former)
+	case err != nil && f.failed == nil && there.silent:
 		f.failed = err // the one before has missed something, and nothing would load it
 	}
 	return outputs, failed, err
