@@ -368,6 +368,31 @@ func TestAMailboxOfSeveralBuffersKnowsItsOldestMessage(t *testing.T) {
 	})
 }
 
+func TestABoundedMailboxThatIsNeverEmptyKnowsItsOldestMessage(t *testing.T) {
+	for _, overflow := range []actor.Overflow{actor.Reject, actor.DropNewest, actor.DropOldest} {
+		t.Run(overflow.String(), func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				ref := actor.SpawnFunc(k.System(), "sink", func(*actor.Context[int], int) error {
+					time.Sleep(time.Second)
+					return nil
+				}, actor.Bounded(8, overflow))
+				for n := range 60 { // two a second: it is full from the fifth second on
+					ref.Tell(k.Context(), n)
+					k.Advance(time.Second / 2)
+				}
+				d, err := k.System().Detail(k.Context(), ref.PID())
+				if err != nil {
+					k.T().Fatal(err)
+				}
+				// It waits for the seven before it, and the one that is handled; DropOldest lets none wait for so long.
+				if least := 3 * time.Second; d.Mailbox < 7 || d.Oldest < least || d.Oldest > 9*time.Second {
+					k.T().Errorf("%d messages, the oldest for %v; want %v to 9 s", d.Mailbox, d.Oldest, least)
+				}
+			})
+		})
+	}
+}
+
 func TestABoundedMailboxIsOverloadedWhenItHasNoRoom(t *testing.T) {
 	key := func(n int) int { return n }
 	for name, opts := range map[string][]actor.SpawnOption{
