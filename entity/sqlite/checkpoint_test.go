@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // TestTheWALGivesItsRoomBack has it not wait for a reader, and then truncate the file.
@@ -66,5 +68,26 @@ func TestTheWALGivesItsRoomBack(t *testing.T) {
 	commit(3)
 	if got, err := s.Changes(t.Context(), 0, 10); err != nil || len(got) != 3 {
 		t.Errorf("%d changes, %v", len(got), err)
+	}
+}
+
+// Who commits on a full disk has the lock, and makes a checkpoint for room.
+func TestTruncatingKeepsNobodyFromRoom(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.halt() // nobody else makes checkpoints
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Commit(ctx, batch(1, 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.copies.Truncate(ctx, func() {
+		s.writing.Lock()
+		if _, err := s.copies.Copy(ctx); err != nil {
+			t.Error(err)
+		}
+	}, s.writing.Unlock)
+	if err != nil {
+		t.Error(err)
 	}
 }

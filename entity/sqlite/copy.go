@@ -12,7 +12,7 @@ import (
 
 // Copy writes a consistent copy of the store in a directory, which a server may be using, to a file, which must
 // not exist or be empty. It contains all that was committed before, and may contain what is committed meanwhile. It is
-// not synced. It fails with ErrDamaged for a store whose WAL is missing.
+// not synced. It fails with ErrDamaged for a store whose WAL is missing or lacks commits.
 func Copy(ctx context.Context, dir, to string) (err error) {
 	path, err := filepath.Abs(filepath.Join(dir, databaseName))
 	if err != nil {
@@ -33,7 +33,7 @@ func Copy(ctx context.Context, dir, to string) (err error) {
 // leaves the WAL where it is when it is the last one to close the database, as it is after a crash of the server:
 // the WAL has to be there until the store is closed, see markName.
 func openReader(path string) (*sql.DB, error) {
-	if err := checkMark(path); err != nil {
+	if err := checkUsed(path); err != nil {
 		return nil, err
 	}
 	return sql.Open("sqlite", sqlitedb.DSN(path, "deferred", "busy_timeout(10000)")+"&mode=ro")

@@ -25,14 +25,34 @@ type mark struct {
 
 // checkFiles fails if a part of the files of the database at path is missing, which nobody is using.
 func checkFiles(path string) error {
-	err := sqlitedb.CheckFiles(path, readMark(path))
+	if err := sqlitedb.CheckFiles(path, readMark(path)); err != nil {
+		return orRemoveMark(path, err)
+	}
+	return checkMark(path)
+}
+
+// checkUsed fails if the WAL of the database at path is missing or lacks commits. A server may be using the store: what
+// changes meanwhile, it has checked.
+func checkUsed(path string) error {
+	if err := checkMark(path); err != nil {
+		return err
+	}
+	known := readMark(path)
+	err := sqlitedb.CheckWAL(path, known)
+	if errors.Is(err, sqlitedb.ErrLacking) {
+		if now := readMark(path); !known.SameWAL(&now) { // the WAL was truncated, or has begun anew
+			return nil
+		}
+	}
+	return orRemoveMark(path, err)
+}
+
+// orRemoveMark adds to an ErrLacking how to go on nevertheless.
+func orRemoveMark(path string, err error) error {
 	if errors.Is(err, sqlitedb.ErrLacking) {
 		return fmt.Errorf("%w. To go on without those commits, remove %s", err, filepath.Join(filepath.Dir(path), markName))
 	}
-	if err != nil {
-		return err
-	}
-	return checkMark(path)
+	return err
 }
 
 // checkMark fails if the WAL of the database at path is missing although its store was not closed. A server
@@ -106,7 +126,8 @@ func (s *Store) openMark(flag int) bool {
 // room before.
 // REQUIRES: s.writing held.
 func (s *Store) clearMark() {
-	if !s.openMark(0) { // it may be there from before a crash
+	if !s.openMark(0) { // it may be there from before a crash, or not be writable now
+		s.removeMark()
 		return
 	}
 	var nothing sqlitedb.Known

@@ -163,6 +163,12 @@ func TestAWALThatLacksWhatWasCommittedIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_, read := ReadUsage(t.Context(), copied)
+		for what, err := range map[string]error{"read": read, "copied": Copy(t.Context(), copied, filepath.Join(t.TempDir(), databaseName))} {
+			if tt.last != 0 && err != nil || tt.last == 0 && !errors.Is(err, ErrDamaged) {
+				t.Errorf("%s: %s: %v", name, what, err)
+			}
+		}
 		s, err := Open(t.Context(), copied, Options{})
 		if err == nil {
 			if last := s.Info().LastChange; last != tt.last {
@@ -176,6 +182,48 @@ func TestAWALThatLacksWhatWasCommittedIsRefused(t *testing.T) {
 }
 
 // A WAL that has given its room back is empty, also when it was that of a store that had crashed before.
+// Who reads a store beside its server finds no damage, however often the WAL begins anew.
+func TestReadersFindNoDamageBesideAServer(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	defer closeStore(t, s)
+	s.longWAL = 1
+	stop, done := make(chan struct{}), make(chan error, 1)
+	looks := 0
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if err := checkUsed(s.path); err != nil {
+				done <- err
+				return
+			}
+			looks++
+		}
+	}()
+	for n := range uint64(300) {
+		if err := s.Commit(t.Context(), batch(n+1, int64(n)+1, 10)); err != nil {
+			t.Fatal(err)
+		}
+		if n%10 == 0 {
+			if err := s.checkpoint(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if looks < 20 {
+		t.Errorf("the store was looked at %d times: the test shows nothing", looks)
+	}
+}
+
 func TestAWALThatWasTruncatedAtRestIsNotMissed(t *testing.T) {
 	_, dir := closedAndCrashed(t)
 	for _, commits := range []bool{false, true} {

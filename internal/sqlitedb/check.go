@@ -39,7 +39,7 @@ func CheckFiles(path string, known Known) error {
 	case db == nil || !db.ours: // SQLite says what it is
 		return nil
 	case log != nil && log.lacks:
-		return fmt.Errorf("%w: %s-wal is good up to page %d of the %d that were committed: it was cut off, or a part of it was changed; put both files back from one copy, or restore a backup into another directory", ErrLacking, path, log.frames, known.frames())
+		return lacking(path, log, &known)
 	}
 	need := db.pages
 	if log != nil && log.commits > 0 {
@@ -51,6 +51,19 @@ func CheckFiles(path string, known Known) error {
 		}
 	}
 	return nil
+}
+
+// CheckWAL returns ErrLacking if the WAL of a database lacks some of what is known. A server may be using the database.
+func CheckWAL(path string, known Known) error {
+	log, err := readWAL(path+"-wal", &known)
+	if err != nil || log == nil || !log.lacks {
+		return err
+	}
+	return lacking(path, log, &known)
+}
+
+func lacking(path string, log *walInfo, known *Known) error {
+	return fmt.Errorf("%w: %s-wal is good up to page %d of the %d that were committed: it was cut off, or a part of it was changed; put both files back from one copy, or restore a backup into another directory", ErrLacking, path, log.frames, known.frames())
 }
 
 // header is what the first page of a database says.
@@ -147,6 +160,12 @@ func readWAL(path string, known *Known) (*walInfo, error) {
 		return w, nil // as SQLite takes it
 	}
 	w.lacks = want > 0 && known.isOf(h)
+	defer func() {
+		if now := make([]byte, walHeaderBytes); w.lacks {
+			_, _ = f.ReadAt(now, 0)
+			w.lacks = bytes.Equal(now, h) // otherwise it has begun anew meanwhile
+		}
+	}()
 	frame := make([]byte, frameHeaderBytes+size)
 	var fresh []uint32 // since the last commit
 	for {

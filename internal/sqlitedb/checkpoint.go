@@ -107,7 +107,9 @@ func (c *Checkpoints) Truncate(ctx context.Context, lock, unlock func()) (done b
 	if _, err := c.Copy(ctx); err != nil {
 		return false, err
 	}
-	conn, err := c.db.Conn(ctx)
+	lock()
+	defer unlock()
+	conn, err := c.db.Conn(ctx) // the only one: whoever commits may need it for room, and has the lock then
 	if err != nil {
 		return false, err
 	}
@@ -115,8 +117,6 @@ func (c *Checkpoints) Truncate(ctx context.Context, lock, unlock func()) (done b
 	if _, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil { // nobody is to wait for a reader
 		return false, err
 	}
-	lock()
-	defer unlock()
 	var busy, pages, copied int
 	err = conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &copied)
 	_, back := conn.ExecContext(ctx, "PRAGMA busy_timeout = 5000")

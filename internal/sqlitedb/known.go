@@ -36,6 +36,11 @@ func (k *Known) frames() uint32 {
 // isOf reports whether a WAL with this header may be the one that is known. A WAL that has begun anew has other salts.
 func (k *Known) isOf(header []byte) bool { return bytes.Equal(k[32:40], header[16:24]) }
 
+// SameWAL reports whether both know something, of one and the same WAL.
+func (k *Known) SameWAL(o *Known) bool {
+	return k.frames() > 0 && o.frames() > 0 && bytes.Equal(k[32:40], o[32:40])
+}
+
 // ends reports whether the last of the known frames has the checksum that the header of a frame ends with.
 func (k *Known) ends(sum *walSum) bool {
 	return binary.NativeEndian.Uint32(k[24:]) == sum.s0 && binary.NativeEndian.Uint32(k[28:]) == sum.s1
