@@ -431,7 +431,7 @@ func BenchmarkCommitLatency(b *testing.B) {
 				batch := &entity.Batch{First: next, Committed: ts}
 				for i := range 80 {
 					if i < entities {
-						e := (int(next) + i) % entities
+						e := (int(batch.First) + i) % entities
 						batch.Entities = append(batch.Entities, entity.BatchEntity{Num: nums[e], ID: fmt.Sprintf("sensor-%d", e), Created: 1})
 					}
 					ts++
