@@ -17,11 +17,12 @@ type arrival struct {
 
 const arrivalMost = 64
 
-// note counts a message that came at now and is one of those that wait. Where there are too many marks
+// note counts a message that came at now. It is the last of so many that have come since the oldest that waits, those
+// among them that do not wait any more included. Where there are too many marks
 // the one goes that leaves the smallest gap: who came behind it counts as older than it is.
 func (a *arrivals) note(now int64, waiting int) {
 	if n := len(a.marks); n == 0 || a.marks[n-1].at != now {
-		if n == arrivalMost {
+		if n == cap(a.marks) || n == arrivalMost { // no more room than is needed: there may be very many mailboxes
 			a.forget(waiting - 1)
 		}
 		if n = len(a.marks); n == arrivalMost {

@@ -36,3 +36,39 @@ func TestArrivalsKnowWhenTheOldestCame(t *testing.T) {
 		}
 	}
 }
+
+// Where one message waits at a time, over any number of ticks, the marks take no more room than for a few.
+func TestArrivalsOfAMailboxThatIsHardlyUsedAreSmall(t *testing.T) {
+	t.Parallel()
+	var a arrivals
+	for now := range int64(1000) {
+		a.note(now+1, 1)
+		if got := a.oldest(1); got != now+1 {
+			t.Fatalf("the oldest came at %d, and not at %d", got, now+1)
+		}
+	}
+	if cap(a.marks) > 4 {
+		t.Errorf("there is room for %d marks", cap(a.marks))
+	}
+}
+
+// A note is not dropped: it may be older than all messages that come and go.
+func TestTheOldestIsANoteBeforeMessagesThatWereDropped(t *testing.T) {
+	t.Parallel()
+	q := &fifoQueue[int]{}
+	s := &special[int]{queue: q, bound: 1, overflow: DropOldest}
+	for now := int64(1); now <= 1000; now++ {
+		e := envelope[int]{}
+		if now == 1 {
+			e.with = (*timer[int])(nil)
+		}
+		s.admit(&e, hasty, never, func() (none envelope[int], did bool) {
+			q.put(&e)
+			return none, false
+		})
+		s.came(now)
+	}
+	if got := s.since(0); got != 1 {
+		t.Errorf("the oldest came at %d", got)
+	}
+}

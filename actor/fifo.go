@@ -113,6 +113,19 @@ func (q *fifoQueue[M]) dropOldest() envelope[M] {
 
 func (q *fifoQueue[M]) len() int { return q.mail.len() + q.notes.len() }
 
+// span returns how many have come since the oldest that waits, that one included. They may be more than wait: from
+// behind a note messages are dropped.
+func (q *fifoQueue[M]) span() int {
+	first := q.seq + 1
+	if q.mail.len() > 0 {
+		first = q.mail.at(0).seq
+	}
+	if q.notes.len() > 0 {
+		first = min(first, q.notes.at(0).seq)
+	}
+	return int(q.seq + 1 - first)
+}
+
 func (q *fifoQueue[M]) at(i int) *envelope[M] {
 	if n := q.mail.len(); i >= n {
 		return &q.notes.at(i - n).e

@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"cmp"
 	"context"
 	"runtime"
 	"sync/atomic"
@@ -159,10 +158,7 @@ func (s *mailbox[M]) take() bool {
 	s.sweep()
 	switch {
 	case s.special != nil:
-		since := s.inSince
-		if s.special.inOrder() {
-			since = cmp.Or(s.special.arrivals.oldest(s.special.queue.len()), since)
-		}
+		since := s.special.since(s.inSince)
 		e, ok := s.special.take()
 		if !ok {
 			return false

@@ -102,8 +102,8 @@ func (s *mailbox[M]) age(now int64) time.Duration {
 	switch {
 	case s.left():
 		since = s.since
-	case s.special != nil && s.special.inOrder():
-		since = cmp.Or(s.special.arrivals.oldest(s.special.queue.len()), since)
+	case s.special != nil:
+		since = s.special.since(since)
 	case s.overflowing() > 0:
 		since = s.over.full[s.over.first].since
 	}

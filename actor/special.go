@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -31,7 +32,7 @@ type special[M any] struct {
 	closed   bool         // the drain mark is in: nobody is let in any more
 
 	observer MailboxObserver // nil for none; never changes
-	arrivals arrivals        // unless the queue has another order, see inOrder
+	arrivals arrivals        // unless the queue has another order
 	handed   bool            // a message was handed out since the mailbox was empty, see Emptied
 }
 
@@ -166,16 +167,19 @@ func (s *special[M]) rest() []envelope[M] {
 	return s.queue.rest()
 }
 
-// inOrder reports whether the messages are handled in the order in which they came.
-func (s *special[M]) inOrder() bool {
-	_, ok := s.queue.(*fifoQueue[M])
-	return ok
+// since returns when the oldest message came, or what it is given where the order of the queue is not that of arrival.
+// REQUIRES: the actor's lock held.
+func (s *special[M]) since(otherwise int64) int64 {
+	if q, ok := s.queue.(*fifoQueue[M]); ok {
+		return cmp.Or(s.arrivals.oldest(q.span()), otherwise)
+	}
+	return otherwise
 }
 
 // came notes when the message came that was just put into the queue. REQUIRES: the actor's lock held.
 func (s *special[M]) came(at int64) {
-	if s.inOrder() {
-		s.arrivals.note(at, s.queue.len())
+	if q, ok := s.queue.(*fifoQueue[M]); ok {
+		s.arrivals.note(at, q.span())
 	}
 }
 
