@@ -128,7 +128,7 @@ func (c *core) bringAbove(w *worker) {
 	c.mu.Unlock()
 	for at := &i; at != nil; at = at.before {
 		above := at.stack
-		if above == nil || above.below() != c { // it is lent, and was there already
+		if above == nil || above.isLentBy(c) { // and was there already
 			continue
 		}
 		if above.isStarting() {
@@ -136,6 +136,22 @@ func (c *core) bringAbove(w *worker) {
 		}
 		above.bringAbove(w)
 	}
+}
+
+// isLentBy reports whether c is above that actor because it waits, and is below it besides. A child may be above another
+// actor than its parent, whose context spawned it there: below does not tell.
+func (c *core) isLentBy(other *core) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ext == nil {
+		return false
+	}
+	for at := c.ext.inquiry.before; at != nil; at = at.before {
+		if at.lender == other {
+			return true
+		}
+	}
+	return false
 }
 
 // mount puts c, which is Inline, on the caller's stack, above that actor: nil for a stack on which there is none.
