@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -50,9 +51,7 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	s.abandoned[w] = info
 	workers := slices.DeleteFunc(slices.Clone(*s.workers.Load()), func(o *worker) bool { return o == w })
 	s.workers.Store(&workers)
-	if out := w.out.Swap(false) && !s.bounded(); !out && w.covered.Swap(0) == 0 {
-		s.active.Add(-1)
-	}
+	w.discount()
 	s.handled += w.handled.Load() + w.done
 	s.mu.Unlock()
 	if next := w.runnext.Swap(nil); next != nil {
@@ -64,6 +63,22 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	s.global.push(c)
 	s.wakeIfNeeded()
 	return true
+}
+
+// fencedCovers in covered says that a worker was fenced: what is added to it for a wait has no effect.
+const fencedCovers = math.MinInt32 / 2
+
+// discount takes a worker that was fenced out of those that are active, once: a wait that is covered, and Blocking, have
+// done so, or are about to.
+func (w *worker) discount() {
+	n := int32(-1)
+	if w.out.Swap(false) && !w.s.bounded() {
+		n++
+	}
+	if w.covered.Swap(fencedCovers) > 0 {
+		n++
+	}
+	w.s.active.Add(n)
 }
 
 // leftBehind returns a copy of what is known of the actors that were taken away from handlers which

@@ -126,16 +126,16 @@ func (s byWorkers) ready(c *core, w *worker) {
 		return
 	}
 	s.step()
-	if w != nil && w.s == s.scheduler && !w.away.Load() { // w may belong to the system of the sender
+	if w != nil && w.s == s.scheduler && !w.isLeft() { // w may belong to the system of the sender
 		if c = w.runnext.Swap(c); c != nil {
 			w.put(c)
 			s.wakeIfNeeded()
 		}
 		// A lone actor in runnext wakes nobody. But the worker may have gone away since, if a
-		// handler's context is used outside of its turn: there away and runnext are written in
+		// handler's context is used outside of its turn: there away, or covered, and runnext are written in
 		// the opposite order, so one of the two sees the other.
 		s.step()
-		if !w.away.Load() {
+		if !w.isLeft() {
 			return
 		}
 		if c = w.runnext.Swap(nil); c == nil {
@@ -254,15 +254,15 @@ func (c *core) cover(here bool) *worker {
 	if w == nil || w.current.Load() != c || w.s.bounded() && !here || w.out.Load() || c.sys().isDriven() {
 		return nil
 	}
-	first := w.covered.Add(1) == 1
-	if w.fenced.Load() && w.covered.Swap(0) > 0 { // it is no worker of the system any more
+	n := w.covered.Add(1)
+	if n <= 0 { // it is no worker of the system any more, see discount
 		return nil
 	}
 	s := w.s
 	if next := w.runnext.Swap(nil); next != nil { // which the handler may have woken since another wait of its began
 		s.global.push(next)
 	}
-	if first {
+	if n == 1 {
 		s.active.Add(-1)
 	}
 	if s.waiting() {
@@ -278,7 +278,7 @@ func (w *worker) uncover() {
 	}
 	for {
 		n := w.covered.Load()
-		if n == 0 { // it was fenced meanwhile
+		if n <= 0 { // it was fenced meanwhile
 			return
 		}
 		if w.covered.CompareAndSwap(n, n-1) {

@@ -219,3 +219,80 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineArrives(t *testing.T) {
 		}
 	})
 }
+
+// The same where the handler then waits in a way that the runtime does not know of, also while the monitor sleeps.
+func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineNeedsNoOtherWait(t *testing.T) {
+	for _, late := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			held := make(chan *actor.Promised[int], 1)
+			never := promising(sys, held)
+			other := does(sys)
+			took := make(chan time.Duration, 1)
+			does(sys).Tell(bg, work(func(ctx *actor.Context[any]) error {
+				derived, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				go func() { _, _ = actor.Ask(derived, never, get{}, actor.Within(time.Minute)) }()
+				holding := <-held
+				synctest.Wait()
+				time.Sleep(late)
+				began := time.Now()
+				done := make(chan struct{})
+				other.Tell(ctx, work(func(*actor.Context[any]) error { close(done); return nil }))
+				select {
+				case <-done:
+				case <-time.After(30 * time.Second):
+				}
+				took <- time.Since(began)
+				holding.Resolve(1)
+				return nil
+			}))
+			if d := <-took; d > 100*time.Millisecond {
+				t.Errorf("late %v: after %v", late, d)
+			}
+		})
+	}
+}
+
+// A child may be spawned on the stack of another child, with the context of their parent.
+func TestAChildOnAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		promises, held := make(chan *actor.Promised[int], 1), make(chan *actor.Promised[int], 1)
+		slow, never := promising(sys, promises), promising(sys, held)
+		hog := does(sys, actor.Reentrant())
+		other := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
+			actor.Reply(ctx, m, 1)
+			return nil
+		})
+		errs := make(chan error, 2)
+		does(sys).Tell(bg, work(func(of *actor.Context[any]) error {
+			spawns(of, func(*actor.Context[any]) error {
+				spawns(of, func(ctx *actor.Context[any]) error {
+					hog.Tell(ctx, work(func(ctx *actor.Context[any]) error { // it keeps this worker
+						derived, cancel := context.WithTimeout(ctx, time.Minute)
+						defer cancel()
+						_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
+						return err
+					}))
+					if _, err := actor.Ask(of, slow, get{}); err != nil {
+						errs <- err
+					}
+					_, err := actor.Ask(ctx, other, get{}, actor.Within(time.Second))
+					errs <- err
+					return nil
+				})
+				return nil
+			})
+			return nil
+		}))
+		holding := <-held
+		synctest.Wait()
+		began := time.Now()
+		(<-promises).Resolve(1)
+		if err := <-errs; err != nil || time.Since(began) != 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		holding.Resolve(1)
+	})
+}
