@@ -177,7 +177,8 @@ func (f *Future[R]) drop(at *list.Element) {
 
 // PipeTo sends an actor the outcome of the future when it arrives, as a message that wrap makes
 // from it, on a goroutine of its own. The message has no sender, but [BeforeSend] gets a context with
-// the values of the asker's, for example the trace. If the actor is gone it becomes a dead letter. A
+// the values of the asker's, for example the trace. Of a handler that has returned these are the values that its
+// message came with, and not what it has added to its context. If the actor is gone it becomes a dead letter. A
 // panic in wrap is logged, and nothing is sent. To get the outcome of an actor's own ask as a
 // message, use [AskThen].
 func PipeTo[R, M any](f *Future[R], to Ref[M], wrap func(R, error) M) {

@@ -38,6 +38,7 @@ type monitor struct {
 	recheck  time.Duration   // after which that is found out again
 	again    chan secondLook // of those on their way, at most one
 	looking  bool            // one is on its way
+	outdated bool            // since it began, nobody had anything to do
 	patience *time.Timer     // with it
 
 	runs lowest // goroutines that can run
@@ -183,6 +184,7 @@ func (s *scheduler) look(now time.Time) poolState {
 		s.allowed.Store(s.n)
 		s.computing.Store(false)
 		s.noteCrowd(runs)
+		m.outdated = m.looking
 		if surplus {
 			return poolBusy
 		}
@@ -251,7 +253,7 @@ type secondLook struct {
 // time the monitor looks. Those that compute are so still when all have gone first, or take long
 // about it: a round of all takes 10 ms for each. Behind handlers that go from one system call
 // to the next it takes as long. So another goroutine gives way to them, and it reports false while that is on
-// its way: who waits is looked after meanwhile.
+// its way, and for what one that began before all were idle has found: who waits is looked after meanwhile.
 func (s *scheduler) lookAgain() (secondLook, bool) {
 	m := &s.monitor
 	if !m.looking {
@@ -271,8 +273,9 @@ func (s *scheduler) lookAgain() (secondLook, bool) {
 	defer m.patience.Stop()
 	select {
 	case l := <-m.again:
-		m.looking = false
-		return l, true
+		fresh := !m.outdated
+		m.looking, m.outdated = false, false
+		return l, fresh
 	case <-m.patience.C:
 		return secondLook{}, false
 	}

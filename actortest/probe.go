@@ -61,7 +61,9 @@ func (p *Probe[M]) Handle(f func(ctx *actor.Context[M], msg M) error) {
 // only an actor can do, such as to watch, to subscribe or to set a timer. An error or a
 // panic of f is a failure of the probe, which is restarted. f does not run if the probe
 // has stopped, or has no room for one more message; it takes a place in the mailbox like a
-// message that is the zero M, and is not recorded.
+// message that is the zero M, and is not recorded. A full mailbox that drops or replaces
+// messages without an error, as with [actor.DropNewest], may so drop f: the next Do then
+// runs it instead of its own function.
 func Do[M any](p *Probe[M], f func(ctx *actor.Context[M]) error) {
 	if p.k.prompter.PID().IsZero() {
 		p.k.prompter = actor.SpawnFunc(p.k.sys, "actortest-prompter", func(ctx *actor.Context[prompt], send prompt) error {
