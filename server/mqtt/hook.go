@@ -371,6 +371,9 @@ func (h *hook) OnPacketEncode(cl *mochi.Client, pk packets.Packet) packets.Packe
 				c.takeOver()
 			}
 		}
+		if pk.ReasonCode == packets.ErrUnspecifiedError.Code && cl.Properties.ProtocolVersion < 5 {
+			pk.ReasonCode = packets.Err3ClientIdentifierNotValid.Code // none, and a session to be kept (MQTT-3.1.3-8)
+		}
 	case packets.Pubrec:
 		if pk.ReasonCode == packets.ErrPacketIdentifierInUse.Code {
 			pk.ReasonCode = packets.CodeSuccess.Code // a repeated message that is committed already is not a failure

@@ -82,3 +82,14 @@ func TestAWillKeepsItsProperties(t *testing.T) {
 		}
 	})
 }
+
+func TestASessionWithoutAClientIDIsRefusedByTheCodesOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		c := p.connect(t)
+		c.write(0x10, []byte{0, 4, 'M', 'Q', 'T', 'T', 4, 0, 0, 60, 0, 0})
+		if kind, answer := c.read(); kind != 0x20 || answer[1] != 2 {
+			t.Errorf("packet %x % x, want CONNACK with 02, identifier rejected", kind, answer)
+		}
+	})
+}
