@@ -117,6 +117,11 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 		_ = h.broker.server.SendConnack(cl, packets.ErrClientIdentifierNotValid, false, nil) // the error below ends the connection
 		return packets.ErrClientIdentifierNotValid
 	}
+	if method := pk.Properties.AuthenticationMethod; method != "" { // MQTT-4.12.0-1
+		h.broker.refusals.Add(refusal.MQTT, refusal.CauseInvalid, "", addressOf(c.RemoteAddr()).String(), fmt.Sprintf("the authentication method %q is not known: log in with a password, a token or a certificate", text.Shorten(method, 100)))
+		_ = h.broker.server.SendConnack(cl, packets.ErrBadAuthenticationMethod, false, nil) // the error below ends the connection
+		return packets.ErrBadAuthenticationMethod
+	}
 	if err := h.broker.login(c, cl, &pk); err != nil {
 		return h.broker.turnAway(cl, err)
 	}
@@ -345,6 +350,10 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 			return pk, packets.ErrRejectPacket
 		}
 		if !c.pace(len(pk.Filters)) {
+			return pk, packets.ErrRejectPacket
+		}
+		if slices.ContainsFunc(pk.Filters, func(f packets.Subscription) bool { return f.RetainHandling > 2 }) {
+			h.broker.hangUp(cl, packets.ErrProtocolViolation) // MQTT 5, 3.8.3.1
 			return pk, packets.ErrRejectPacket
 		}
 		if pk.FixedHeader.Type == packets.Subscribe {

@@ -93,3 +93,21 @@ func TestASessionWithoutAClientIDIsRefusedByTheCodesOfTheProtocol(t *testing.T) 
 		}
 	})
 }
+
+func TestWhatMQTT5ForbidsIsRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *Broker, p *pipes, _ *heldRuntime) {
+		method := withString([]byte{packets.PropAuthenticationMethod}, "SCRAM-SHA-1")
+		c := p.connect(t)
+		body := append([]byte{0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 60, byte(len(method))}, method...)
+		c.write(0x10, withString(body, "knows-more"))
+		if kind, answer := c.read(); kind != 0x20 || answer[1] != 0x8c {
+			t.Errorf("an authentication method: packet %x % x, want CONNACK with 8c", kind, answer)
+		}
+		c = p.dial(t, "reads", 5)
+		c.write(0x82, append(withString([]byte{0, 1, 0}, "e/a/telemetry"), 0x30))
+		if kind, answer := c.read(); kind != 0xe0 || answer[0] != 0x82 {
+			t.Errorf("retain handling 3: packet %x % x, want DISCONNECT with 82", kind, answer)
+		}
+	})
+}
