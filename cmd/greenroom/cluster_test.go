@@ -167,6 +167,13 @@ func TestNodesAreAskedOnceForAllThatLook(t *testing.T) {
 	})
 }
 
+// emptyHolder is a cluster.Holder of shards with nothing in them.
+type emptyHolder struct{}
+
+func (emptyHolder) Take(context.Context, cluster.Shard) error { return nil }
+func (emptyHolder) Give(context.Context, cluster.Shard) error { return nil }
+func (emptyHolder) Drop(cluster.Shard)                        {}
+
 // A node that cannot hold the store leaves, and is not waited for.
 func TestANodeThatCannotHoldTheStoreLeaves(t *testing.T) {
 	t.Parallel()
@@ -176,7 +183,7 @@ func TestANodeThatCannotHoldTheStoreLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Host(member, ownerGroup, 1, &holder{}); err != nil {
+	if _, err := cluster.Host(member, ownerGroup, 1, emptyHolder{}); err != nil {
 		t.Fatal(err)
 	}
 	n := &node{member: member}
