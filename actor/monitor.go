@@ -38,6 +38,7 @@ type monitor struct {
 	recheck  time.Duration   // after which that is found out again
 	again    chan secondLook // of those on their way, at most one
 	looking  bool            // one is on its way
+	beside   atomic.Bool     // its goroutine may run
 	outdated bool            // since it began, nobody had anything to do
 	patience *time.Timer     // with it
 
@@ -179,7 +180,7 @@ func (s *scheduler) look(now time.Time) poolState {
 	slow, long, moving, dying := s.mark(now)
 	s.reportStuck()
 	surplus := s.endSurplus(now)
-	runs, busy := s.processorLoad(&m.samples, m.looking)
+	runs, busy := s.processorLoad(&m.samples, m.beside.Load())
 	if dying == 0 && s.active.Load() == 0 && !s.waiting() {
 		s.allowed.Store(s.n)
 		s.computing.Store(false)
@@ -258,6 +259,7 @@ func (s *scheduler) lookAgain() (secondLook, bool) {
 	m := &s.monitor
 	if !m.looking {
 		m.looking = true
+		m.beside.Store(true)
 		s.goroutines.start(func() {
 			samples, began := newLoadSamples(), time.Now()
 			var l secondLook
@@ -266,6 +268,7 @@ func (s *scheduler) lookAgain() (secondLook, bool) {
 				l.runs, l.busy = s.processorLoad(&samples, false)
 				l.took = time.Since(began)
 			}
+			m.beside.Store(false)
 			m.again <- l
 		})
 	}
@@ -406,12 +409,12 @@ func newLoadSamples() loadSamples {
 }
 
 // processorLoad returns how many goroutines run or could run, besides the monitor itself and workers that
-// only look for something to do, and whether that is as much as the processors can do. looking says that
-// lookAgain has a goroutine beside the caller.
-func (s *scheduler) processorLoad(samples *loadSamples, looking bool) (runs int, busy bool) {
+// only look for something to do, and whether that is as much as the processors can do. beside says that
+// the goroutine of lookAgain may run, and is not the caller.
+func (s *scheduler) processorLoad(samples *loadSamples, beside bool) (runs int, busy bool) {
 	metrics.Read(samples[:])
 	runs = -1 - int(s.searching.Load())
-	if looking {
+	if beside {
 		runs--
 	}
 	for _, m := range samples {
