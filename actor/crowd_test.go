@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// crowdSize is how many goroutines a crowd has: more than 32 for each of two workers.
-const crowdSize = 100
+// crowdSize is how many goroutines a crowd has: more than 128 for each of two workers.
+const crowdSize = 300
 
 // crowded has one processor busy with goroutines that all give way to the others after a while, as handlers do
 // that go from one system call to the next. It returns how often one has had its turn so far: a clock that

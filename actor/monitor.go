@@ -61,7 +61,7 @@ const (
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
 	secondMost    = time.Millisecond       // that the monitor waits for them
 	secondShare   = 50                     // of the time that they take is what passes at least until they are taken again
-	crowd         = 32                     // goroutines that can run for each worker wanted, to whom nobody gives way
+	crowd         = 128                    // goroutines that can run for each worker wanted, to whom nobody gives way
 	lowestLooks   = 8                      // after which the lowest of the numbers noted is taken anew
 )
 
