@@ -17,7 +17,7 @@ type Future[R any] struct {
 	to   *core    // who was asked, nil when that is not known
 	call *call[R] // its answer and err are the outcome once done is closed
 	done chan struct{}
-	ctx  context.Context // with the values of the asker's, for what BeforeSend does to the messages of PipeTo
+	ctx  context.Context //nolint:containedctx // with the values of the asker's, for what BeforeSend does to the messages of PipeTo
 
 	mu      sync.Mutex
 	settled bool        // guarded by mu

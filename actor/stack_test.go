@@ -46,24 +46,24 @@ func TestWhoIsOnAStackWaitsForItsTop(t *testing.T) {
 						var meant actor.Ref[any]
 						other := asks(sys, &meant, errs)
 						bottom, inline, top := does(sys, opts...), does(sys, actor.Inline()), does(sys, actor.Inline())
-						go bottom.Tell(bg, work(func(of *actor.Context[any]) error {
-							inline.Tell(of, work(func(in *actor.Context[any]) error {
+						go bottom.Tell(bg, func(of *actor.Context[any]) error {
+							inline.Tell(of, func(in *actor.Context[any]) error {
 								spawns(in, func(child *actor.Context[any]) error {
 									meant = map[string]actor.Ref[any]{"bottom": bottom, "inline": inline, "child": child.Self(), "top": top}[asked]
 									told, cancel := context(of, child)
 									defer cancel()
-									top.Tell(told, work(func(ctx *actor.Context[any]) error {
+									top.Tell(told, func(ctx *actor.Context[any]) error {
 										waits, cancel := context(of, ctx)
 										defer cancel()
 										_, _ = actor.Ask(waits, other, get{})
 										return nil
-									}))
+									})
 									return nil
 								})
 								return nil
-							}))
+							})
 							return nil
-						}))
+						})
 						failsAtOnce(t, errs)
 					})
 				})
@@ -94,11 +94,11 @@ func TestAWaitBelowAnotherIsPartOfACycle(t *testing.T) {
 			return nil
 		}, actor.Inline())
 		asker = does(sys)
-		asker.Tell(bg, work(func(ctx *actor.Context[any]) error {
+		asker.Tell(bg, func(ctx *actor.Context[any]) error {
 			of = ctx
 			_, err := actor.Ask(ctx, inline, get{})
 			return err
-		}))
+		})
 		failsAtOnce(t, errs)
 	})
 }
@@ -107,7 +107,7 @@ func TestABlockingHandlerThatAsksItselfWithADerivedContextFailsAtOnce(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
 		errs := make(chan error, 1)
-		does(sys).Tell(bg, work(func(ctx *actor.Context[any]) error {
+		does(sys).Tell(bg, func(ctx *actor.Context[any]) error {
 			return actor.Blocking(ctx, func() error {
 				derived, cancel := shorter(ctx)
 				defer cancel()
@@ -115,7 +115,7 @@ func TestABlockingHandlerThatAsksItselfWithADerivedContextFailsAtOnce(t *testing
 				errs <- err
 				return nil
 			})
-		}))
+		})
 		failsAtOnce(t, errs)
 	})
 }
@@ -159,14 +159,14 @@ func TestAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
 			return nil
 		})
 		errs := make(chan error, 2)
-		does(sys).Tell(bg, work(func(of *actor.Context[any]) error {
+		does(sys).Tell(bg, func(of *actor.Context[any]) error {
 			spawns(of, func(ctx *actor.Context[any]) error {
-				hog.Tell(ctx, work(func(ctx *actor.Context[any]) error { // it keeps this worker
+				hog.Tell(ctx, func(ctx *actor.Context[any]) error { // it keeps this worker
 					derived, cancel := context.WithTimeout(ctx, time.Minute)
 					defer cancel()
 					_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
 					return err
-				}))
+				})
 				if _, err := actor.Ask(of, slow, get{}); err != nil {
 					errs <- err
 				}
@@ -175,7 +175,7 @@ func TestAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
 				return nil
 			})
 			return nil
-		}))
+		})
 		holding := <-held
 		synctest.Wait()
 		began := time.Now()
@@ -195,16 +195,16 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineArrives(t *testing.T) {
 		slow, never := promising(sys, promises), promising(sys, held)
 		other := does(sys)
 		errs := make(chan error, 1)
-		does(sys, actor.Reentrant()).Tell(bg, work(func(ctx *actor.Context[any]) error {
+		does(sys, actor.Reentrant()).Tell(bg, func(ctx *actor.Context[any]) error {
 			derived, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			go func() { _, _ = actor.Ask(derived, never, get{}, actor.Within(time.Minute)) }()
 			holding := <-held
 			synctest.Wait() // until it waits
-			other.Tell(ctx, work(func(*actor.Context[any]) error {
+			other.Tell(ctx, func(*actor.Context[any]) error {
 				(<-promises).Resolve(1)
 				return nil
-			}))
+			})
 			began := time.Now()
 			_, err := actor.Ask(derived, slow, get{}, actor.Within(time.Second))
 			if time.Since(began) != 0 {
@@ -213,7 +213,7 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineArrives(t *testing.T) {
 			holding.Resolve(1)
 			errs <- err
 			return nil
-		}))
+		})
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
@@ -229,7 +229,7 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineNeedsNoOtherWait(t *testing.T
 			never := promising(sys, held)
 			other := does(sys)
 			took := make(chan time.Duration, 1)
-			does(sys).Tell(bg, work(func(ctx *actor.Context[any]) error {
+			does(sys).Tell(bg, func(ctx *actor.Context[any]) error {
 				derived, cancel := context.WithTimeout(ctx, time.Minute)
 				defer cancel()
 				go func() { _, _ = actor.Ask(derived, never, get{}, actor.Within(time.Minute)) }()
@@ -238,7 +238,7 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineNeedsNoOtherWait(t *testing.T
 				time.Sleep(late)
 				began := time.Now()
 				done := make(chan struct{})
-				other.Tell(ctx, work(func(*actor.Context[any]) error { close(done); return nil }))
+				other.Tell(ctx, func(*actor.Context[any]) error { close(done); return nil })
 				select {
 				case <-done:
 				case <-time.After(30 * time.Second):
@@ -246,7 +246,7 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineNeedsNoOtherWait(t *testing.T
 				took <- time.Since(began)
 				holding.Resolve(1)
 				return nil
-			}))
+			})
 			if d := <-took; d > 100*time.Millisecond {
 				t.Errorf("late %v: after %v", late, d)
 			}
@@ -266,15 +266,15 @@ func TestAChildOnAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
 			return nil
 		})
 		errs := make(chan error, 2)
-		does(sys).Tell(bg, work(func(of *actor.Context[any]) error {
+		does(sys).Tell(bg, func(of *actor.Context[any]) error {
 			spawns(of, func(*actor.Context[any]) error {
 				spawns(of, func(ctx *actor.Context[any]) error {
-					hog.Tell(ctx, work(func(ctx *actor.Context[any]) error { // it keeps this worker
+					hog.Tell(ctx, func(ctx *actor.Context[any]) error { // it keeps this worker
 						derived, cancel := context.WithTimeout(ctx, time.Minute)
 						defer cancel()
 						_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
 						return err
-					}))
+					})
 					if _, err := actor.Ask(of, slow, get{}); err != nil {
 						errs <- err
 					}
@@ -285,7 +285,7 @@ func TestAChildOnAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
 				return nil
 			})
 			return nil
-		}))
+		})
 		holding := <-held
 		synctest.Wait()
 		began := time.Now()

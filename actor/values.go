@@ -19,7 +19,9 @@ func valuesOf(ctx context.Context) context.Context {
 }
 
 // valuesOnly is a context with the values of another one that is, or was, a handler's.
-type valuesOnly struct{ context.Context }
+type valuesOnly struct {
+	context.Context //nolint:containedctx // it is one
+}
 
 // Value implements context.Context.
 func (v valuesOnly) Value(key any) any {
@@ -52,7 +54,7 @@ func (d departure) carried() context.Context { return nil }
 // handler in which the work began.
 type work struct {
 	*lifetime
-	values context.Context
+	values context.Context //nolint:containedctx // of the handler's
 }
 
 // Value implements context.Context.
