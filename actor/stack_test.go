@@ -147,44 +147,58 @@ func TestWhatAPinnedActorForwardsToAnInlineOneIsNotHandledOnItsStack(t *testing.
 }
 
 // The stack that a child is on may go on with another worker, when it has waited with its parent's context: what the
-// child sends then does not wait for the one that is left.
+// child sends then does not wait for the one that is left. The child may be spawned on the stack of another child, with
+// the context of their parent.
 func TestAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
-		promises, held := make(chan *actor.Promised[int], 1), make(chan *actor.Promised[int], 1)
-		slow, never := promising(sys, promises), promising(sys, held)
-		hog := does(sys, actor.Reentrant())
-		other := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
-			actor.Reply(ctx, m, 1)
-			return nil
-		})
-		errs := make(chan error, 2)
-		does(sys).Tell(bg, func(of *actor.Context[any]) error {
-			spawns(of, func(ctx *actor.Context[any]) error {
-				hog.Tell(ctx, func(ctx *actor.Context[any]) error { // it keeps this worker
-					derived, cancel := context.WithTimeout(ctx, time.Minute)
-					defer cancel()
-					_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
-					return err
-				})
-				if _, err := actor.Ask(of, slow, get{}); err != nil {
-					errs <- err
-				}
-				_, err := actor.Ask(ctx, other, get{}, actor.Within(time.Second))
-				errs <- err
+	forms := map[string]func(of *actor.Context[any], do work){
+		"child": spawns,
+		"child on a child": func(of *actor.Context[any], do work) {
+			spawns(of, func(*actor.Context[any]) error {
+				spawns(of, do)
 				return nil
 			})
-			return nil
+		},
+	}
+	for name, spawns := range forms {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				promises, held := make(chan *actor.Promised[int], 1), make(chan *actor.Promised[int], 1)
+				slow, never := promising(sys, promises), promising(sys, held)
+				hog := does(sys, actor.Reentrant())
+				other := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
+					actor.Reply(ctx, m, 1)
+					return nil
+				})
+				errs := make(chan error, 2)
+				does(sys).Tell(bg, func(of *actor.Context[any]) error {
+					spawns(of, func(ctx *actor.Context[any]) error {
+						hog.Tell(ctx, func(ctx *actor.Context[any]) error { // it keeps this worker
+							derived, cancel := context.WithTimeout(ctx, time.Minute)
+							defer cancel()
+							_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
+							return err
+						})
+						if _, err := actor.Ask(of, slow, get{}); err != nil {
+							errs <- err
+						}
+						_, err := actor.Ask(ctx, other, get{}, actor.Within(time.Second))
+						errs <- err
+						return nil
+					})
+					return nil
+				})
+				holding := <-held
+				synctest.Wait()
+				began := time.Now()
+				(<-promises).Resolve(1)
+				if err := <-errs; err != nil || time.Since(began) != 0 {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+				holding.Resolve(1)
+			})
 		})
-		holding := <-held
-		synctest.Wait()
-		began := time.Now()
-		(<-promises).Resolve(1)
-		if err := <-errs; err != nil || time.Since(began) != 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		holding.Resolve(1)
-	})
+	}
 }
 
 // What a handler sends before it waits reaches others also when another worker covers for its already.
@@ -252,47 +266,4 @@ func TestWhatAHandlerSendsBesideTheWaitOfAGoroutineNeedsNoOtherWait(t *testing.T
 			}
 		})
 	}
-}
-
-// A child may be spawned on the stack of another child, with the context of their parent.
-func TestAChildOnAChildSendsOnTheWorkerThatItsStackIsOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
-		promises, held := make(chan *actor.Promised[int], 1), make(chan *actor.Promised[int], 1)
-		slow, never := promising(sys, promises), promising(sys, held)
-		hog := does(sys, actor.Reentrant())
-		other := actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
-			actor.Reply(ctx, m, 1)
-			return nil
-		})
-		errs := make(chan error, 2)
-		does(sys).Tell(bg, func(of *actor.Context[any]) error {
-			spawns(of, func(*actor.Context[any]) error {
-				spawns(of, func(ctx *actor.Context[any]) error {
-					hog.Tell(ctx, func(ctx *actor.Context[any]) error { // it keeps this worker
-						derived, cancel := context.WithTimeout(ctx, time.Minute)
-						defer cancel()
-						_, err := actor.Ask(derived, never, get{}, actor.Within(time.Minute))
-						return err
-					})
-					if _, err := actor.Ask(of, slow, get{}); err != nil {
-						errs <- err
-					}
-					_, err := actor.Ask(ctx, other, get{}, actor.Within(time.Second))
-					errs <- err
-					return nil
-				})
-				return nil
-			})
-			return nil
-		})
-		holding := <-held
-		synctest.Wait()
-		began := time.Now()
-		(<-promises).Resolve(1)
-		if err := <-errs; err != nil || time.Since(began) != 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		holding.Resolve(1)
-	})
 }

@@ -25,8 +25,7 @@ type Probe[M any] struct {
 	held   []*heldAsk[M]
 	handle func(ctx *actor.Context[M], msg M) error
 	// What Do wants run: one for each message of the kit's prompter that waits.
-	scripts  []func(ctx *actor.Context[M]) error
-	prompter actor.PID
+	scripts []func(ctx *actor.Context[M]) error
 }
 
 // letter is a message, who sent it, and when it was handled.
@@ -71,10 +70,9 @@ func Do[M any](p *Probe[M], f func(ctx *actor.Context[M]) error) {
 			return nil
 		})
 	}
-	prompter := p.k.prompter.PID()
 	p.k.prompter.Tell(p.k.ctx, func(ctx context.Context) {
 		p.mu.Lock()
-		p.scripts, p.prompter = append(p.scripts, f), prompter
+		p.scripts = append(p.scripts, f)
 		p.mu.Unlock()
 		var nothing M
 		if err := p.ref.TryTell(ctx, nothing); err != nil {
@@ -92,7 +90,7 @@ type prompt func(ctx context.Context)
 
 func (p *Probe[M]) receive(ctx *actor.Context[M], msg M) error {
 	p.mu.Lock()
-	if len(p.scripts) > 0 && ctx.Sender() == p.prompter {
+	if len(p.scripts) > 0 && ctx.Sender() == p.k.prompter.PID() { // which is there since before the first of them
 		f := p.scripts[0]
 		p.scripts = p.scripts[1:]
 		p.mu.Unlock()

@@ -16,6 +16,9 @@ import (
 // WAL for its end as well. It is not synced, so after a loss of power it may know less.
 const markName = "greenroom.open"
 
+// markOf returns the path of the mark of the database at path.
+func markOf(path string) string { return filepath.Join(filepath.Dir(path), markName) }
+
 // mark is what a Store writes the file with.
 // OWNER: who holds s.writing, but for Open and Close.
 type mark struct {
@@ -50,7 +53,7 @@ func checkUsed(path string) error {
 // orRemoveMark adds to an ErrLacking how to go on nevertheless.
 func orRemoveMark(path string, err error) error {
 	if errors.Is(err, sqlitedb.ErrLacking) {
-		return fmt.Errorf("%w. To go on without those commits, remove %s", err, filepath.Join(filepath.Dir(path), markName))
+		return fmt.Errorf("%w. To go on without those commits, remove %s", err, markOf(path))
 	}
 	return err
 }
@@ -58,7 +61,7 @@ func orRemoveMark(path string, err error) error {
 // checkMark fails if the WAL of the database at path is missing although its store was not closed. A server
 // may be using the store.
 func checkMark(path string) error {
-	mark, wal := filepath.Join(filepath.Dir(path), markName), path+"-wal"
+	mark, wal := markOf(path), path+"-wal"
 	if !exists(mark) {
 		return nil
 	}
@@ -79,15 +82,12 @@ func exists(path string) bool {
 
 // readMark returns what the mark of the database at path knows.
 func readMark(path string) (known sqlitedb.Known) {
-	f, err := os.Open(filepath.Join(filepath.Dir(path), markName))
+	f, err := os.Open(markOf(path))
 	if err != nil {
 		return known
 	}
 	defer f.Close()
-	known, err = sqlitedb.ReadKnown(f)
-	if err != nil {
-		return sqlitedb.Known{}
-	}
+	known, _ = sqlitedb.ReadKnown(f) // nothing is known by a part
 	return known
 }
 
@@ -113,7 +113,7 @@ func (s *Store) setMark() {
 // openMark opens the mark, and reports whether it is there.
 func (s *Store) openMark(flag int) bool {
 	if s.mark.file == nil {
-		f, err := os.OpenFile(filepath.Join(filepath.Dir(s.path), markName), os.O_RDWR|flag, 0o600)
+		f, err := os.OpenFile(markOf(s.path), os.O_RDWR|flag, 0o600)
 		if err != nil {
 			return false
 		}
@@ -140,7 +140,8 @@ func (s *Store) clearMark() {
 	}
 }
 
-// removeMark removes the mark, before the database is closed: the WAL may be missing from then on.
+// removeMark removes the mark, before the database is closed, or where it cannot be cleared: the WAL may be missing from
+// then on.
 func (s *Store) removeMark() {
 	if s.mark.file != nil {
 		_ = s.mark.file.Close()

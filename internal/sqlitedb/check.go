@@ -62,6 +62,7 @@ func CheckWAL(path string, known Known) error {
 	return lacking(path, log, &known)
 }
 
+// lacking returns the ErrLacking of a WAL.
 func lacking(path string, log *walInfo, known *Known) error {
 	return fmt.Errorf("%w: %s-wal is good up to page %d of the %d that were committed: it was cut off, or a part of it was changed; put both files back from one copy, or restore a backup into another directory", ErrLacking, path, log.frames, known.frames())
 }

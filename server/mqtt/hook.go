@@ -113,14 +113,10 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 		return nil
 	}
 	if len(cl.ID) > maxNameBytes {
-		h.broker.refusals.Add(refusal.MQTT, refusal.CauseInvalid, "", addressOf(c.RemoteAddr()).String(), fmt.Sprintf("a client id must have at most %d bytes, not %d", maxNameBytes, len(cl.ID)))
-		_ = h.broker.server.SendConnack(cl, packets.ErrClientIdentifierNotValid, false, nil) // the error below ends the connection
-		return packets.ErrClientIdentifierNotValid
+		return h.refuse(cl, packets.ErrClientIdentifierNotValid, refusal.CauseInvalid, addressOf(c.RemoteAddr()).String(), fmt.Sprintf("a client id must have at most %d bytes, not %d", maxNameBytes, len(cl.ID)))
 	}
 	if method := pk.Properties.AuthenticationMethod; method != "" { // MQTT-4.12.0-1
-		h.broker.refusals.Add(refusal.MQTT, refusal.CauseInvalid, "", addressOf(c.RemoteAddr()).String(), fmt.Sprintf("the authentication method %q is not known: log in with a password, a token or a certificate", text.Shorten(method, 100)))
-		_ = h.broker.server.SendConnack(cl, packets.ErrBadAuthenticationMethod, false, nil) // the error below ends the connection
-		return packets.ErrBadAuthenticationMethod
+		return h.refuse(cl, packets.ErrBadAuthenticationMethod, refusal.CauseInvalid, addressOf(c.RemoteAddr()).String(), fmt.Sprintf("the authentication method %q is not known: log in with a password, a token or a certificate", text.Shorten(method, 100)))
 	}
 	if err := h.broker.login(c, cl, &pk); err != nil {
 		return h.broker.turnAway(cl, err)
@@ -136,12 +132,17 @@ func (h *hook) OnConnect(cl *mochi.Client, pk packets.Packet) error {
 	c.flow.begin(cl)
 	takeOver(cl)
 	if refused := h.broker.wills.take(c, cl, &pk.Connect.WillProperties); refused != nil {
-		h.broker.refusals.Add(refusal.MQTT, refused.Cause, "", cl.ID, refused.Detail)
-		code := goodbye(refused)
-		_ = h.broker.server.SendConnack(cl, code, false, nil) // the error below ends the connection
-		return code
+		return h.refuse(cl, goodbye(refused), refused.Cause, cl.ID, refused.Detail)
 	}
 	return nil
+}
+
+// refuse answers a CONNECT that cannot be accepted, and returns the error that ends the connection. from names the
+// client in the list of refusals.
+func (h *hook) refuse(cl *mochi.Client, code packets.Code, cause, from, detail string) error {
+	h.broker.refusals.Add(refusal.MQTT, cause, "", from, detail)
+	_ = h.broker.server.SendConnack(cl, code, false, nil)
+	return code
 }
 
 // OnSessionEstablish has the connection before keep what is published from now on, if its session goes
@@ -352,11 +353,11 @@ func (h *hook) OnPacketRead(cl *mochi.Client, pk packets.Packet) (packets.Packet
 		if !c.pace(len(pk.Filters)) {
 			return pk, packets.ErrRejectPacket
 		}
-		if slices.ContainsFunc(pk.Filters, func(f packets.Subscription) bool { return f.RetainHandling > 2 }) {
-			h.broker.hangUp(cl, packets.ErrProtocolViolation) // MQTT 5, 3.8.3.1
-			return pk, packets.ErrRejectPacket
-		}
 		if pk.FixedHeader.Type == packets.Subscribe {
+			if slices.ContainsFunc(pk.Filters, func(f packets.Subscription) bool { return f.RetainHandling > 2 }) {
+				h.broker.hangUp(cl, packets.ErrProtocolViolation) // MQTT 5, 3.8.3.1
+				return pk, packets.ErrRejectPacket
+			}
 			c.noteRetained(cl, &pk)
 		}
 		h.broker.renumber(c, cl, &pk)
