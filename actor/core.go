@@ -306,7 +306,9 @@ func (c *core) adopt(child *core) bool {
 	if child.isSignificant() {
 		ext.significant++
 	}
-	child.flags.Or(min(c.depth()+1, depthMost) << depthShift)
+	if c.parent != nil && c.handled == 0 { // in its first turn, unless that was about signals
+		child.flags.Or(min(c.depth()+1, depthMost) << depthShift)
+	}
 	return true
 }
 

@@ -36,6 +36,14 @@ func (i *invariant) requireTurn() {
 	}
 }
 
+// requireOffStack asserts that an actor whose turn ends waits for nothing and has nobody above it: a link that is
+// left would be part of the next search for a cycle of waits. REQUIRES: c.mu held.
+func (c *core) requireOffStack() {
+	if ext := c.ext; ext != nil && (ext.inquiry.stack != nil || ext.inquiry.call != nil || ext.inquiry.before != nil) {
+		panic("actor: a turn ends while the actor waits, or has another above it on its stack: " + c.fullPath())
+	}
+}
+
 // phasesTo has, for each phase, those that may come before it.
 var phasesTo = [...][]phase{
 	running:    {starting, suspended, restarting},

@@ -170,7 +170,9 @@ func spawn[M any](parent Spawner, name string, state Actor[M], newActor maker[M]
 	c := &cell[M]{actor: state, newActor: newActor}
 	c.core.kind, c.core.parent, c.core.weight = kindOf[M](p.sys(), p.sched()), p, 1
 	c.core.schedule()
-	c.core.worker.Store(w)
+	if w != nil {
+		c.core.worker.Store(w)
+	}
 	if err := c.core.introduce(name, opts); err != nil {
 		return nil, err
 	}

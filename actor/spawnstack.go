@@ -93,15 +93,15 @@ func (b *spawnStack) remove(i int) *core {
 // depthMost bounds the depth of actors in the stack.
 const depthMost = 32
 
-// depth returns 0 after the actor's first turn. Until then it is one more than the parent's
-// when the actor was spawned: 1, unless that was in the parent's first turn.
+// depth returns 0 after the actor's first turn. Until then it is one more than the parent's was,
+// if the actor was spawned in the parent's first turn, and 0 if not.
 func (c *core) depth() uint32 { return c.flags.Load() >> depthShift }
 
 // goesFirst reports whether the actor belongs on the spawn stack.
 // REQUIRES: the caller is about to queue c.
 func (c *core) goesFirst() bool {
 	n := c.depth()
-	return n > 1 && n < depthMost && !c.parked
+	return n > 0 && n < depthMost && !c.parked
 }
 
 // endFirstTurn records that the actor has had its first turn.

@@ -48,7 +48,7 @@ func TestALongSpawnStackIsGivenBack(t *testing.T) {
 // spawnedYoung returns an actor that was spawned in its parent's first turn.
 func spawnedYoung() *core {
 	c := new(core)
-	c.flags.Store(2 << depthShift)
+	c.flags.Store(1 << depthShift)
 	return c
 }
 
@@ -124,10 +124,9 @@ func TestABranchWithoutAnEndStarvesNobody(t *testing.T) {
 		siblings[c] = true
 		w.put(c)
 	}
-	parent := new(core)
-	parent.flags.Store(1 << depthShift)
+	parent := &core{parent: new(core)}
 	link := func() {
-		c := new(core)
+		c := &core{parent: parent}
 		parent.adopt(c)
 		parent = c
 		w.runnext.Store(c) // it is told
@@ -150,7 +149,7 @@ func TestWhatWaitsInItsFirstTurnBelongsToNoSpawnStack(t *testing.T) {
 		"it waits":           func(c *core) { c.parked = true },
 		"the turn is over":   func(c *core) { c.endFirstTurn() },
 		"too deep in a tree": func(c *core) { c.flags.Store(depthMost << depthShift) },
-		"spawned by a old":   func(c *core) { c.flags.Store(1 << depthShift) },
+		"spawned by an old":  func(c *core) { c.flags.Store(0) },
 	} {
 		c := spawnedYoung()
 		if !c.goesFirst() {
@@ -235,15 +234,22 @@ func TestChildrenOfALaterTurnBelongToNoSpawnStack(t *testing.T) {
 			nests <- child.recipient().base().depth()
 			return nil
 		}, opts...)
-		for turn, want := range []uint32{2, 1} {
+		for turn, want := range []uint32{1, 0} {
 			parent.Tell(context.Background(), 0)
 			if got := <-nests; got != want {
 				t.Errorf("%s: turn %d: a child's depth is %d, want %d", name, turn, got, want)
 			}
-			for parent.recipient().base().depth() > 0 { // until the turn is over
+			for c := parent.recipient().base(); !hasHandled(c); { // until the turn is over
 				runtime.Gosched()
 			}
 		}
 		_, _ = sys.Shutdown(context.Background())
 	}
+}
+
+// hasHandled reports whether a turn is over in which c has handled a message.
+func hasHandled(c *core) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.handled > 0
 }

@@ -224,6 +224,7 @@ func (c *cell[M]) endTurn(w *worker) (again bool) {
 
 // endTurnLocked is endTurn. It releases c.mu. REQUIRES: c.mu held.
 func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
+	c.core.requireOffStack()
 	s := c.mailbox()
 	if s != nil {
 		s.sweep()
