@@ -8,6 +8,8 @@
 #           on PostgreSQL and on a small disk that is full at each kill, a third of its time each
 #   long    the packages that use internal/soaktest, with the long form of their tests
 #   raced   the race detector on what is tested without it in `make test`, once
+#   attack  random programs on the engine, with random seeds: half of the time as it is, the other
+#           half with its assertions and on one processor
 #   stress  scripts/stress.sh
 #   fuzz    scripts/fuzz.sh
 #
@@ -98,6 +100,12 @@ raced() {
   CGO_ENABLED=1 go test -race -count=1 -timeout=1h ./cmd/greenroom
   CGO_ENABLED=1 go test -race -count=1 -timeout=1h -run Sim ./cluster
 }
+attack() {
+  local status=0
+  told go test -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
+  told env GOMAXPROCS=1 go test -tags=invariants -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
+  return "$status"
+}
 stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 
@@ -105,6 +113,7 @@ part chaos
 part verify
 part long
 part raced
+part attack
 part stress
 part fuzz
 printf '%s' "$summary"

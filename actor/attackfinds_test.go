@@ -1,0 +1,93 @@
+package actor_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// Found by internal/attack: a reentrant actor that has stopped itself lets its other handlers finish and begins no
+// message meanwhile, but takes asks, and the search for a cycle looks for none there since it is reentrant.
+func TestAnAskOfAReentrantActorThatStopsAndWaitsForTheAskerFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		asked, stopped, outcome := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		var r actor.Ref[any]
+		b := actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], m any) error {
+			close(asked)
+			<-stopped
+			_, err := actor.Ask(ctx, r, get{})
+			outcome <- err
+			actor.Reply(ctx, m.(get), 1)
+			return nil
+		})
+		r = actor.SpawnFunc(sys, "r", func(ctx *actor.Context[any], m any) error {
+			switch m {
+			case "begin":
+				_, _ = actor.Ask(ctx, b, get{})
+				return nil
+			case "stop":
+				return actor.ErrStop
+			}
+			actor.Reply(ctx, m.(get), 2)
+			return nil
+		}, actor.Reentrant())
+		r.Tell(bg, "begin")
+		<-asked
+		r.Tell(bg, "stop")
+		synctest.Wait() // it stops as soon as its other handler has returned
+		began := time.Now()
+		close(stopped)
+		if err := <-outcome; !errors.Is(err, actor.ErrDeadlock) && !errors.Is(err, actor.ErrStopped) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Found by internal/attack: to restart the siblings of an actor ends their waits, but not that of a child in its first
+// Init on the stack of one of them.
+func TestARestartOfAllEndsTheWaitOfAChildInItsInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.AllForOne))
+		outcome := make(chan error, 1)
+		first := actor.SpawnFunc(sys, "first", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case get:
+				actor.Reply(ctx, m, 1)
+			case string:
+				return errBroken
+			}
+			return nil
+		})
+		hold, held := make(chan struct{}), make(chan struct{})
+		second := actor.SpawnFunc(sys, "second", func(ctx *actor.Context[any], _ any) error {
+			actor.Spawn[any](ctx, "", func() *asksInInit {
+				return &asksInInit{func(ctx *actor.Context[any]) {
+					close(held)
+					<-hold
+					_, err := actor.Ask(ctx, first, get{})
+					outcome <- err
+				}}
+			})
+			return nil
+		})
+		second.Tell(bg, 1)
+		<-held
+		first.Tell(bg, "fail")
+		synctest.Wait() // it is suspended, and waits until its sibling has stopped
+		began := time.Now()
+		close(hold)
+		if err := <-outcome; time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+type asksInInit struct{ init func(ctx *actor.Context[any]) }
+
+func (a *asksInInit) Init(ctx *actor.Context[any]) error     { a.init(ctx); return nil }
+func (a *asksInInit) Receive(*actor.Context[any], any) error { return nil }

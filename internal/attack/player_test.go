@@ -1,0 +1,926 @@
+package attack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// mail is what actors are told and asked. Its answer is the letter's number.
+type mail struct {
+	actor.Returns[uint64]
+	l *letter
+}
+
+// letter is a message, with what becomes of it.
+type letter struct {
+	id       uint64
+	seed     uint64 // of what its handler does
+	to       *node
+	from     *node
+	outsider int
+	seq      int // of those from one sender to one receiver, 0 if their order is open
+	hops     int // letters of letters that it may lead to
+	copies   int
+	late     bool // its answer may come late or never
+	asked    bool
+	ping     bool
+	note     func() // what a timer, a watch, an answer has to report: nobody has sent it
+
+	entries, stashes, forwards, dead atomic.Int64
+	refused, unsure, moved           atomic.Bool
+	outcome                          atomic.Value // the text of the error with which an ask has ended
+
+	mu        sync.Mutex
+	forwarded []*node
+}
+
+func (l *letter) String() string {
+	if l == nil {
+		return "no letter"
+	}
+	return fmt.Sprintf("letter %d from %s/%d to %s (hops %d, asked %t, late %t, handled %d, forwarded %d, outcome %v)", l.id, l.from, l.outsider, l.to, l.hops, l.asked, l.late, l.entries.Load(), l.forwards.Load(), l.outcome.Load())
+}
+
+func (l *letter) anyForward(f func(*node) bool) bool {
+	l.mu.Lock()
+	all := append([]*node(nil), l.forwarded...)
+	l.mu.Unlock()
+	for _, n := range all {
+		if f(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// node is an actor, over all of its incarnations.
+type node struct {
+	w         *world
+	index     int
+	nature    string
+	parent    *node
+	ref       actor.Ref[mail]
+	inline    bool
+	reentrant bool
+	waitsRoom bool
+	ordered   bool
+	barren    bool // it has no children
+	killed    atomic.Bool
+	inside    atomic.Int64 // which handler runs, 0 for none
+	edges     edges
+
+	mu       sync.Mutex
+	children []*node
+	lives    []*player
+
+	seen map[*node]int // what has been handled last, by sender; of the handlers
+	came map[int]int   // of outsiders
+	told map[*node]int // what has been sent last, by receiver; of the handlers
+}
+
+func (n *node) anyChild(f func(*node) bool) bool {
+	n.mu.Lock()
+	all := append([]*node(nil), n.children...)
+	n.mu.Unlock()
+	for _, c := range all {
+		if f(c) || c.anyChild(f) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) kill() {
+	n.killed.Store(true)
+	n.ref.Kill()
+}
+
+// mayBeKilled reports whether its handlers may be left behind, so that what they send has no effect.
+func (n *node) mayBeKilled() bool {
+	if n == nil {
+		return false
+	}
+	if n.w.killing.Load() {
+		return true
+	}
+	for ; n != nil; n = n.parent {
+		if n.killed.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// enter says that a handler begins or goes on, leave that it returns or waits.
+func (n *node) enter(run int64) {
+	if was := n.inside.Swap(run); was != 0 {
+		n.w.report("two handlers of %s at once", n)
+	}
+}
+
+func (n *node) leave(run int64) { n.inside.CompareAndSwap(run, 0) }
+
+// player is the state of an actor: one incarnation.
+type player struct {
+	n          *node
+	count      int
+	terminated int
+	ready      bool // Init has succeeded
+	run        int64
+	starting   bool
+}
+
+// mended says that these pass, which the programs have found: until then they leave out what leads there.
+//
+//	actor.TestAnAskOfAReentrantActorThatStopsAndWaitsForTheAskerFailsAtOnce
+//	actor.TestARestartOfAllEndsTheWaitOfAChildInItsInit
+const mended = false
+
+var errPlanned = errors.New("planned")
+
+// spawn starts an actor, whose nature is drawn.
+func (w *world) spawn(parent actor.Spawner, of *node, r *rand.Rand) {
+	if w.born.Load() > 60 {
+		return
+	}
+	n := &node{w: w, index: int(w.born.Add(1)), parent: of, ordered: true, seen: make(map[*node]int), came: make(map[int]int), told: make(map[*node]int)}
+	opts := w.nature(n, r)
+	seed := r.Uint64()
+	var e *edge
+	if of != nil {
+		of.mu.Lock()
+		of.children = append(of.children, n)
+		of.mu.Unlock()
+		e = w.begin(of, n, "spawn", nil)
+		defer w.end(e)
+	}
+	starts := 0
+	newPlayer := func() *player {
+		starts++
+		return &player{n: n}
+	}
+	ref, err := actor.TrySpawn[mail](parent, "", func() *starter {
+		return &starter{player: newPlayer(), seed: seed + uint64(starts), first: starts == 1}
+	}, opts...)
+	if err != nil {
+		if !errors.Is(err, errPlanned) && !errors.Is(err, actor.ErrStopped) {
+			w.report("spawn %s: %v", n, err)
+		}
+		return
+	}
+	n.ref = ref
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes.Store(new(append(w.all()[:len(w.all()):len(w.all())], n)))
+}
+
+// starter is a player with what its Init does.
+type starter struct {
+	*player
+	seed  uint64
+	first bool
+}
+
+func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
+	add := func(name string, o ...actor.SpawnOption) {
+		n.nature += " " + name
+		opts = append(opts, o...)
+	}
+	n.barren = r.IntN(2) == 0 || w.children == 0
+	home := true
+	if r.IntN(14) < w.inline {
+		home = false
+		n.inline = true
+		add("inline", actor.Inline())
+	} else if r.IntN(10) == 0 {
+		home = false
+		add("pinned", actor.Pinned())
+	} else if r.IntN(3) == 0 {
+		n.reentrant = true
+		add("reentrant", actor.Reentrant())
+	}
+	switch r.IntN(6) {
+	case 0:
+		add("one", actor.OnBulkhead("one"))
+	case 1:
+		add("two", actor.OnBulkhead("two"))
+	case 2:
+		add("own", actor.OnBulkhead(""))
+	}
+	if r.IntN(14) < w.bounded {
+		most := 1 + r.IntN(4)
+		switch r.IntN(7) {
+		case 0:
+			add("reject", actor.Bounded(most, actor.Reject))
+		case 1:
+			add("dropOldest", actor.Bounded(most, actor.DropOldest))
+		case 2:
+			add("dropNewest", actor.Bounded(most, actor.DropNewest))
+		case 3, 4:
+			n.waitsRoom = true
+			add("block", actor.Bounded(most, actor.Block))
+		}
+		switch r.IntN(6) {
+		case 0:
+			n.ordered = false
+			add("priority", actor.Priority(func(m mail) int { return int(m.id() % 3) }))
+		case 1:
+			n.ordered = false
+			add("conflate", actor.Conflate(func(m mail) uint64 { return m.id() % 4 }))
+		}
+	}
+	if w.groups || w.faults > 0 {
+		opts = append(opts, actor.Supervise(actor.Strategy(r.IntN(3)*btoi(w.groups)), actor.MaxRestarts(200, time.Second), actor.Backoff(0, time.Duration(r.IntN(2000))*time.Microsecond),
+			actor.Decide(func(err error) actor.Directive {
+				switch r := errSeed(err); {
+				case r%7 == 0:
+					return actor.Resume
+				case r%11 == 0:
+					return actor.Stop
+				case r%13 == 0:
+					return actor.Escalate
+				}
+				return actor.Restart
+			})))
+		add("", []actor.Lifetime{actor.Transient, actor.Permanent, actor.Temporary, actor.Transient}[r.IntN(4)])
+	}
+	if r.IntN(5) == 0 && home {
+		add("passivate", actor.Passivate(time.Duration(1+r.IntN(3))*time.Millisecond))
+	}
+	if r.IntN(8) == 0 {
+		add("weight", actor.Weight(1+r.IntN(16)))
+	}
+	return opts
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m mail) id() uint64 {
+	if m.l == nil {
+		return 0
+	}
+	return m.l.id
+}
+
+// planned is a failure that says by itself what is to be done about it.
+type planned uint64
+
+func (p planned) Error() string        { return fmt.Sprintf("planned %d", uint64(p)) }
+func (p planned) Is(target error) bool { return target == errPlanned }
+
+func errSeed(err error) uint64 {
+	var p planned
+	if errors.As(err, &p) {
+		return uint64(p)
+	}
+	return 1
+}
+
+// pick chooses somebody to send to, nil for nobody.
+func (w *world) pick(from *node, r *rand.Rand) *node {
+	all := w.all()
+	if len(all) == 0 {
+		return nil
+	}
+	if r.IntN(4) > 0 && len(all) > 12 {
+		all = all[len(all)-12:]
+	}
+	for range 4 {
+		n := all[r.IntN(len(all))]
+		if !w.acyclic || from == nil || n.index > from.index {
+			return n
+		}
+	}
+	return nil
+}
+
+// newLetter writes a letter; from is nil for outsiders, r for what needs no handler.
+func (w *world) newLetter(from, to *node, r *rand.Rand) *letter {
+	l := &letter{from: from, to: to, copies: 1}
+	if r != nil {
+		l.seed, l.hops, l.late = r.Uint64(), r.IntN(4), r.IntN(20) < w.late
+	}
+	w.budget.Add(-1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.id = uint64(len(w.sent) + 1)
+	w.sent = append(w.sent, l)
+	return l
+}
+
+// sent gives the letter its place among those of its sender.
+func (l *letter) sent() {
+	told := l.to.w.toldBy[l.outsider]
+	if from := l.from; from != nil {
+		if from.reentrant && l.to.waitsRoom {
+			return
+		}
+		told = from.told
+	}
+	told[l.to]++
+	l.seq = told[l.to]
+}
+
+// ask asks. from is nil for outsiders.
+func (w *world) ask(ctx context.Context, p *player, to *node, l *letter, limited bool, opts ...actor.WaitOption) (uint64, error) {
+	l.asked = true
+	var from *node
+	if p != nil {
+		from = p.n
+	}
+	kind := "ask"
+	if _, own := ctx.(*actor.Context[mail]); p != nil && !own {
+		kind = "ask with a derived context"
+	}
+	e := w.begin(from, to, kind, l)
+	defer w.end(e)
+	got, err := actor.Ask(ctx, to.ref, mail{l: l}, opts...)
+	w.asked(e, l, got, err, limited)
+	return got, err
+}
+
+// asked judges the outcome of an ask.
+func (w *world) asked(e *edge, l *letter, got uint64, err error, limited bool) {
+	sure := !e.from.mayBeKilled()
+	l.outcome.Store(fmt.Sprint(err))
+	switch {
+	case err == nil:
+		w.counts.asks.Add(1)
+		if got != l.id {
+			w.report("answer: %s got %d", l, got)
+		}
+		if l.entries.Load() == 0 {
+			w.report("answer: %s has one, and was not handled", l)
+		}
+	case errors.Is(err, actor.ErrDeadlock):
+		sure = false
+		w.deadlock(e, err)
+	case errors.Is(err, actor.ErrTooManyWaiting):
+		sure = false
+		w.counts.tooMany.Add(1)
+	case errors.Is(err, context.DeadlineExceeded):
+		sure = false
+		w.counts.timeouts.Add(1)
+		if !limited {
+			w.report("stall: %s has timed out: %v", l, err)
+		}
+	case errors.Is(err, context.Canceled): // also while it waited for room
+		sure = false
+	case errors.Is(err, actor.ErrStopped), errors.Is(err, actor.ErrUnhandled), errors.Is(err, errPlanned), errors.Is(err, actor.ErrMailboxFull):
+	default:
+		if pe := (*actor.PanicError)(nil); !errors.As(err, &pe) && !strings.Contains(err.Error(), "runtime.Goexit") {
+			w.report("ask: %s ended with %v", l, err)
+		}
+	}
+	if !sure {
+		l.unsure.Store(true)
+	}
+}
+
+func (w *world) tryTell(ctx context.Context, p *player, to *node, l *letter) {
+	var from *node
+	if p != nil {
+		from = p.n
+	}
+	e := w.begin(from, to, "room", l)
+	defer w.end(e)
+	err := to.ref.TryTell(ctx, mail{l: l})
+	switch {
+	case err == nil:
+		if from.mayBeKilled() {
+			l.unsure.Store(true)
+		}
+		return
+	case errors.Is(err, actor.ErrDeadlock):
+		w.deadlock(e, err)
+	case !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrMailboxFull) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		w.report("try: %s ended with %v", l, err)
+	}
+	l.refused.Store(true)
+}
+
+// note is a message that an actor orders for itself.
+func (p *player) note(f func()) mail {
+	p.n.w.orders.Add(1)
+	return mail{l: &letter{to: p.n, note: f}}
+}
+
+// Init implements [actor.Initializer].
+func (s *starter) Init(ctx *actor.Context[mail]) error {
+	n := s.n
+	s.run = n.w.moment.Add(1)
+	n.enter(s.run)
+	defer n.leave(s.run)
+	n.mu.Lock()
+	n.lives = append(n.lives, s.player)
+	n.mu.Unlock()
+	r := rand.New(rand.NewPCG(s.seed, 3))
+	s.starting = true
+	defer func() { s.starting = false }()
+	if n.w.faults > 0 && r.IntN(40) == 0 {
+		return planned(r.Uint64())
+	}
+	for range r.IntN(3) {
+		s.waitOrTell(ctx, r, !s.first || !n.w.strict && !mended, &letter{hops: 2})
+	}
+	s.ready = true
+	return nil
+}
+
+// Terminate implements [actor.Terminator].
+func (s *starter) Terminate(ctx *actor.Context[mail], _ error) {
+	n := s.n
+	s.run = n.w.moment.Add(1)
+	n.enter(s.run)
+	defer n.leave(s.run)
+	if s.terminated++; s.terminated > 1 || !s.ready {
+		n.w.report("%s: Terminate number %d of an incarnation, ready %t", n, s.terminated, s.ready)
+	}
+	r := rand.New(rand.NewPCG(s.seed, 4))
+	s.starting = true
+	if r.IntN(4) == 0 && n.w.budget.Load() > 0 {
+		s.waitOrTell(ctx, r, true, &letter{hops: 1})
+	}
+}
+
+// waitOrTell does something that may wait.
+func (p *player) waitOrTell(ctx *actor.Context[mail], r *rand.Rand, limited bool, l *letter) {
+	if r.IntN(10) < p.n.w.asks {
+		p.doAsk(ctx, r, limited, l)
+	} else {
+		p.doTell(ctx, r, l)
+	}
+}
+
+// Receive implements [actor.Actor].
+func (p *player) Receive(ctx *actor.Context[mail], m mail) (err error) {
+	n, w, l := p.n, p.n.w, m.l
+	run := w.moment.Add(1)
+	n.enter(run)
+	p.run = run
+	defer func() { n.leave(run) }()
+	p.count++
+	if l.note != nil {
+		w.notes.Add(1)
+		l.note()
+		return nil
+	}
+	l.entries.Add(1)
+	p.inOrder(l)
+	if l.ping {
+		actor.Reply(ctx, m, l.id)
+		return nil
+	}
+	r := rand.New(rand.NewPCG(l.seed, uint64(l.entries.Load())))
+	if l.late && l.entries.Load() < 3 {
+		switch r.IntN(3) {
+		case 0:
+			l.moved.Store(true)
+			if ctx.Stash() == nil {
+				l.stashes.Add(1)
+				ctx.After("unstash", time.Duration(r.IntN(2000))*time.Microsecond, p.note(func() { ctx.Unstash() }))
+				return nil
+			}
+		case 1:
+			p.promise(ctx, m, r)
+			return nil
+		}
+	}
+	if r.IntN(6) == 0 {
+		ctx.Unstash()
+	}
+	if l.forwards.Load() < 3 && r.IntN(10) == 0 {
+		if to := w.pick(n, r); to != nil {
+			p.forward(ctx, l, to)
+			return nil
+		}
+	}
+	for range r.IntN(3) {
+		p.act(ctx, r, l)
+		p.run = run
+	}
+	return p.finish(ctx, m, r)
+}
+
+func (p *player) inOrder(l *letter) {
+	n := p.n
+	if l.seq == 0 || !n.ordered || l.moved.Load() {
+		return
+	}
+	if l.from != nil {
+		if l.seq <= n.seen[l.from] {
+			n.w.report("order: %s has the number %d and comes after %d", l, l.seq, n.seen[l.from])
+		}
+		n.seen[l.from] = l.seq
+		return
+	}
+	if l.seq <= n.came[l.outsider] {
+		n.w.report("order: %s has the number %d and comes after %d", l, l.seq, n.came[l.outsider])
+	}
+	n.came[l.outsider] = l.seq
+}
+
+func (p *player) forward(ctx *actor.Context[mail], l *letter, to *node) {
+	l.moved.Store(true)
+	l.mu.Lock()
+	l.forwarded = append(l.forwarded, to)
+	l.mu.Unlock()
+	var e *edge
+	if to.inline {
+		e = p.n.w.begin(p.n, to, "tell", l)
+		defer p.n.w.end(e)
+	}
+	l.forwards.Add(1)
+	if err := actor.Forward(ctx, to.ref); err != nil {
+		l.forwards.Add(-1)
+		if !p.n.mayBeKilled() {
+			p.n.w.report("forward: %s: %v", l, err)
+		}
+	} else if p.n.mayBeKilled() {
+		l.unsure.Store(true)
+	}
+}
+
+func (p *player) promise(ctx *actor.Context[mail], m mail, r *rand.Rand) {
+	promised, id, w := actor.Promise(ctx, m), m.l.id, p.n.w
+	switch r.IntN(3) {
+	case 0: // never kept
+	case 1:
+		w.pending.Add(1)
+		go func() {
+			defer w.pending.Add(-1)
+			runtime.Gosched()
+			promised.Resolve(id)
+		}()
+	default:
+		ctx.After("promise", time.Duration(r.IntN(1000))*time.Microsecond, p.note(func() { promised.Resolve(id) }))
+	}
+}
+
+// finish answers, or fails.
+func (p *player) finish(ctx *actor.Context[mail], m mail, r *rand.Rand) error {
+	w, n := p.n.w, p.n
+	if r.IntN(60) < w.faults && (!w.strict || n.parent == nil && n.barren) {
+		switch r.IntN(4) {
+		case 0:
+			panic("planned")
+		case 1:
+			if !n.inline { // else it would end whoever sends
+				runtime.Goexit()
+			}
+		default:
+			return planned(r.Uint64())
+		}
+	}
+	switch r.IntN(12) {
+	case 0:
+		return nil
+	case 1:
+		return actor.Refuse(ctx, errPlanned)
+	case 2:
+		if r.IntN(40) < w.ends && (mended || !w.strict || !n.reentrant) {
+			return actor.ErrStop
+		}
+	}
+	actor.Reply(ctx, m, m.l.id)
+	return nil
+}
+
+// act does one thing.
+func (p *player) act(ctx *actor.Context[mail], r *rand.Rand, l *letter) {
+	w, n := p.n.w, p.n
+	if l.hops == 0 || w.budget.Load() <= 0 {
+		return
+	}
+	limited := !w.strict
+	switch r.IntN(12) {
+	case 0:
+		p.doAskThen(ctx, r, l)
+	case 1:
+		if !n.barren && r.IntN(10) < w.children {
+			w.spawn(ctx, n, r)
+		}
+	case 2:
+		if to := w.pick(nil, r); to != n {
+			w.disturb(to, r)
+		}
+	case 3:
+		p.doWatch(ctx, r)
+	case 4:
+		p.doTry(ctx, r, l)
+	case 5:
+		p.doPause(ctx, r)
+	case 6:
+		p.doFuture(ctx, r, l)
+	case 7:
+		p.doEnd(ctx, r)
+	case 8:
+		if w.late > 0 {
+			ctx.After(fmt.Sprint(r.IntN(3)), time.Duration(r.IntN(2000))*time.Microsecond, p.note(func() {}))
+		}
+	default:
+		p.waitOrTell(ctx, r, limited, l)
+	}
+}
+
+// isLimited reports whether the asker of the handler's message gives up soon.
+func isLimited(ctx context.Context) bool {
+	when, ok := ctx.Deadline()
+	return ok && time.Until(when) < time.Minute
+}
+
+// within is the time of a wait that is limited.
+func within(limited bool, r *rand.Rand) (opts []actor.WaitOption) {
+	if limited {
+		opts = append(opts, actor.Within(time.Duration(1+r.IntN(1500))*time.Microsecond))
+	}
+	return opts
+}
+
+// wait waits with the handler's own context: a reentrant actor may handle other messages meanwhile.
+func (p *player) wait(own bool, f func()) {
+	n, run := p.n, p.run
+	if aside := own && n.reentrant && !p.starting; aside {
+		n.leave(run)
+		through := false
+		defer func() {
+			if through {
+				n.enter(run)
+				p.run = run
+			}
+		}()
+		f()
+		through = true
+		return
+	}
+	f()
+}
+
+func (p *player) letter(r *rand.Rand, to *node, of *letter) *letter {
+	l := p.n.w.newLetter(p.n, to, r)
+	l.hops = min(l.hops, of.hops-1)
+	return l
+}
+
+func (p *player) doTell(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
+	w, n := p.n.w, p.n
+	to := w.pick(nil, r)
+	if to == nil || w.acyclic && to.inline && to.index <= n.index {
+		return
+	}
+	l := p.letter(r, to, of)
+	l.sent()
+	if to.inline {
+		defer w.end(w.begin(n, to, "tell", l))
+	}
+	defer func() {
+		if n.mayBeKilled() {
+			l.unsure.Store(true)
+		}
+	}()
+	to.ref.Tell(ctx, mail{l: l})
+}
+
+func (p *player) doTry(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
+	to := p.n.w.pick(p.n, r)
+	if to == nil {
+		return
+	}
+	l := p.letter(r, to, of)
+	l.sent()
+	if p.n.w.strict {
+		p.n.w.tryTell(ctx, p, to, l)
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(1500))*time.Microsecond)
+	defer cancel()
+	p.n.w.tryTell(limited, p, to, l)
+}
+
+func (p *player) doAsk(ctx *actor.Context[mail], r *rand.Rand, limited bool, of *letter) {
+	w := p.n.w
+	to := w.pick(p.n, r)
+	if to == nil {
+		return
+	}
+	l := p.letter(r, to, of)
+	limited = limited || l.late || isLimited(ctx)
+	opts := within(limited, r)
+	l.sent()
+	switch r.IntN(4) {
+	case 0: // a context of its own
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, _ = w.ask(derived, p, to, l, limited, opts...)
+	case 1:
+		if limited {
+			derived, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(1500))*time.Microsecond)
+			defer cancel()
+			_, _ = w.ask(derived, p, to, l, limited)
+			return
+		}
+		fallthrough
+	default:
+		p.wait(true, func() { _, _ = w.ask(ctx, p, to, l, limited, opts...) })
+	}
+}
+
+// watching is something whose news come once.
+type watching struct {
+	by   *player
+	to   *node // nil for an answer
+	what string
+	news atomic.Int64
+}
+
+func (w *world) expect(by *player, to *node, what string) *watching {
+	w.orders.Add(1)
+	x := &watching{by: by, to: to, what: what}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watches = append(w.watches, x)
+	return x
+}
+
+func (x *watching) came() {
+	if n := x.news.Add(1); n > 1 {
+		x.by.n.w.report("%s of %s for %s came %d times", x.what, x.to, x.by.n, n)
+	}
+}
+
+func (p *player) doWatch(ctx *actor.Context[mail], r *rand.Rand) {
+	w := p.n.w
+	to := w.pick(nil, r)
+	x := w.expect(p, to, "Down")
+	ctx.Watch(to.ref.PID(), func(d actor.Down) mail {
+		return p.note(func() {
+			w.counts.downs.Add(1)
+			x.came()
+			if d.PID != to.ref.PID() {
+				w.report("down: %s for %s", d.PID, to)
+			}
+		})
+	})
+}
+
+func (p *player) doAskThen(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
+	w := p.n.w
+	to := w.pick(p.n, r)
+	if to == nil {
+		return
+	}
+	l := p.letter(r, to, of)
+	l.asked = true
+	l.unsure.Store(true)
+	l.sent()
+	limited := !w.strict || l.late
+	x := w.expect(p, nil, "outcome of "+l.String())
+	if to.inline {
+		defer w.end(w.begin(p.n, to, "tell", l))
+	}
+	actor.AskThen(ctx, to.ref, mail{l: l}, func(got uint64, err error) mail {
+		return p.note(func() {
+			x.came()
+			if err == nil && got != l.id {
+				w.report("answer: %s got %d", l, got)
+			}
+			if errors.Is(err, context.DeadlineExceeded) && !limited {
+				w.report("stall: AskThen of %s: %v", l, err)
+			}
+			if err == nil {
+				l.unsure.Store(false)
+			}
+		})
+	}, within(limited, r)...)
+}
+
+func (p *player) doPause(ctx *actor.Context[mail], r *rand.Rand) {
+	d := time.Duration(r.IntN(300)) * time.Microsecond
+	switch r.IntN(3) {
+	case 0:
+		e := p.n.w.begin(p.n, nil, "sleep", nil)
+		defer p.n.w.end(e)
+		p.wait(true, func() { _ = ctx.Sleep(d) })
+	case 1:
+		_ = actor.Blocking(ctx, func() error { <-time.After(d); return nil })
+	default:
+		for began := time.Now(); time.Since(began) < d; {
+			runtime.Gosched()
+		}
+	}
+}
+
+// future is an answer for which several may wait.
+type future struct {
+	f       *actor.Future[uint64]
+	to      *node
+	l       *letter
+	limited bool
+}
+
+func (p *player) doFuture(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
+	w := p.n.w
+	slot := &w.futures[r.IntN(len(w.futures))]
+	if r.IntN(2) == 0 {
+		to := w.pick(p.n, r)
+		if to == nil {
+			return
+		}
+		l := p.letter(r, to, of)
+		l.asked = true
+		l.unsure.Store(true)
+		l.sent()
+		f := &future{to: to, l: l, limited: !w.strict || l.late}
+		if to.inline {
+			defer w.end(w.begin(p.n, to, "tell", l))
+		}
+		f.f = actor.AskFuture(ctx, to.ref, mail{l: l}, within(f.limited, r)...)
+		slot.Store(f)
+		return
+	}
+	f := slot.Load()
+	if f == nil || w.acyclic && f.to.index <= p.n.index {
+		return
+	}
+	e := w.begin(p.n, f.to, "future", f.l)
+	defer w.end(e)
+	p.wait(true, func() {
+		got, err := f.f.Wait(ctx, within(!w.strict, r)...)
+		switch {
+		case err == nil && got != f.l.id:
+			w.report("future: %s got %d", f.l, got)
+		case errors.Is(err, actor.ErrDeadlock) && !isClosed(f.f.Done()): // else it may be that of the ask
+			w.deadlock(e, err)
+		case errors.Is(err, context.DeadlineExceeded) && !f.limited && !isLimited(ctx):
+			w.report("stall: future of %s: %v", f.l, err)
+		}
+	})
+}
+
+func (p *player) doEnd(ctx *actor.Context[mail], r *rand.Rand) {
+	w := p.n.w
+	to := w.pick(p.n, r)
+	if to == nil || to == p.n {
+		return
+	}
+	e := w.begin(p.n, to, "end", nil)
+	defer w.end(e)
+	p.wait(true, func() {
+		_, err := to.ref.Wait(ctx, within(true, r)...)
+		if errors.Is(err, actor.ErrDeadlock) && w.acyclic {
+			w.deadlock(e, err)
+		}
+	})
+}
+
+// checkNotices waits until those who live have what they are to be told.
+func (w *world) checkNotices() bool {
+	var missing *watching
+	ok := w.control.until(patience, func() bool {
+		w.mu.Lock()
+		all := w.watches
+		w.mu.Unlock()
+		missing = nil
+		for _, x := range all {
+			if x.news.Load() == 0 && x.by.lives() && (x.to == nil || x.to.ended()) {
+				missing = x
+				return false
+			}
+		}
+		return true
+	})
+	if !ok {
+		w.report("notice: %s has not got the %s of %s", missing.by.n, missing.what, missing.to)
+	}
+	return ok
+}
+
+func (n *node) ended() bool {
+	_, ok := n.ref.Backlog()
+	return !ok
+}
+
+// lives reports whether that is the incarnation that the actor has now.
+func (p *player) lives() bool {
+	n := p.n
+	if n.ended() {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lives[len(n.lives)-1] == p && p.ready && p.terminated == 0
+}
