@@ -117,7 +117,7 @@ func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked 
 
 // interrupter is a wait that an order to stop cuts short.
 type interrupter interface {
-	interrupt()
+	interrupt(why error)
 	over() bool
 	passedTo() *answerer  // nil when it is still the same who has to end it
 	request() interrupter // the ask that has to be answered; nil when the target itself has to end
@@ -242,8 +242,8 @@ func (c *core) waitsAside(aside bool) (changed bool) {
 
 // waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
 // when c handles other messages meanwhile and has not begun with this one. Where that are several,
-// they are in all: if c is reentrant, all of its handlers keep its end, and one that waits in such
-// a way that c handles nothing else meanwhile keeps all others.
+// they are in all: if c is reentrant, all of its handlers keep its end, and what it begins only then, and one that waits
+// in such a way that c handles nothing else meanwhile keeps all others.
 func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,14 +256,14 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 		if wait != nil {
 			request = wait.request()
 		}
-		if wait != nil && request == nil {
+		of := c.inquiryFor(request)
+		if wait != nil && (request == nil || of.asked == nil && c.handlesLast(request)) {
 			all = i.split(nil)
 			for _, i := range c.waitingHandlers() {
 				all = i.split(all)
 			}
 			return inquiry{}, all
 		}
-		of := c.inquiryFor(request)
 		if i.aside {
 			i = inquiry{stack: i.stack}
 		}
@@ -729,7 +729,7 @@ func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
 func (a *call[R]) over() bool { return a.settled.Load() }
 
 // interrupt ends an ask whose asker has been told to stop.
-func (a *call[R]) interrupt() { a.expire(context.Canceled, nil) }
+func (a *call[R]) interrupt(why error) { a.expire(why, nil) }
 
 // await returns when the call is settled, with its error. A later answer is dropped. asked says that
 // the context of a handler's ask may end before its incarnation does, alarmed that it takes an alarm

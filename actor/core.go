@@ -239,17 +239,23 @@ func (c *core) signal(s signal) {
 	wake := c.scheduleTurn()
 	var life *lifetime
 	var inquiries []interrupter
+	var above []*core
 	switch {
 	case s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping):
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
 		life, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
+		above = ext.inquiry.stacks()
 	case (s.kind == sigHalt || s.kind == sigGiveUp) && c.phase == running: // it may wait for a sibling that waits for the group's restart
 		ext.cut = true
 		life, inquiries = c.cutShort()
+		above = ext.inquiry.stacks()
 	}
 	c.mu.Unlock()
 	interrupt(c.sys(), life, inquiries)
+	for _, other := range above {
+		other.cutInit()
+	}
 	if wake {
 		c.sched().ready(c, nil)
 	} else if s.mode == stopKill {

@@ -107,7 +107,7 @@ func (r *FarRequest) sender() *core       { return r.from }
 func (r *FarRequest) over() bool          { return r.settled.Load() }
 
 // interrupt does nothing: its asker is no handler of this system.
-func (r *FarRequest) interrupt() {}
+func (r *FarRequest) interrupt(error) {}
 
 func (r *FarRequest) request() interrupter { return r }
 

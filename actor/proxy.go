@@ -453,7 +453,7 @@ func (w *wayWait[M]) wait(done <-chan struct{}) verdict {
 func (w *wayWait[M]) giveUp() verdict { return verdictWait }
 
 // A wayWait is an interrupter. The end of the handler's context ends it.
-func (w *wayWait[M]) interrupt()           {}
+func (w *wayWait[M]) interrupt(error)      {}
 func (w *wayWait[M]) over() bool           { return false }
 func (w *wayWait[M]) passedTo() *answerer  { return nil }
 func (w *wayWait[M]) request() interrupter { return w }

@@ -1,6 +1,9 @@
 package actor
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // A reentrant actor handles other messages while a handler of its waits. The wait then ends
 // the turn: what belongs to the message is put aside, with the stack, and the actor is idle
@@ -39,6 +42,7 @@ type reentry struct {
 	deferred  []signal     // signals for when nobody waits, changed by the turn under mu
 	resumable []*coroutine // stacks whose wait is over, guarded by mu
 	mailFirst bool         // the last turn went to a stack: the next goes to the mail; guarded by mu
+	recheck   bool         // see handlesLast; guarded by mu
 	blocked   bool         // scheduled, and yet nobody has the actor: guarded by mu
 }
 
@@ -163,7 +167,47 @@ func (c *core) defers(s signal) bool {
 func (c *core) postpone(s signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ext.reentry.deferred = append(c.ext.reentry.deferred, s)
+	r := c.ext.reentry
+	r.deferred, r.recheck = append(r.deferred, s), true
+}
+
+// handlesLast reports whether c handles that request, or makes that room, only after all handlers under way have
+// returned, if at all: a signal waits for them, and no message begins meanwhile. While c has a turn that may have begun
+// with the request nobody can tell: then c looks for cycles itself at the end of the turn, see endCycles.
+// REQUIRES: c is reentrant and mu held; no handler that waits is that of the request.
+func (c *core) handlesLast(request interrupter) bool {
+	r := c.ext.reentry
+	if len(r.deferred) == 0 || len(r.waiting) == 0 {
+		return false
+	}
+	if passed := request.passedTo(); passed != nil && passed.c != c {
+		return false
+	}
+	r.recheck = r.recheck || !r.blocked
+	return r.blocked
+}
+
+// waitsToCheck returns what the handlers under way wait for, when somebody may have begun to wait for c who did not
+// know that c begins no message any more. REQUIRES: c is blocked, mu held.
+func (c *core) waitsToCheck() (waits []inquiry) {
+	r := c.ext.reentry
+	if len(r.deferred) == 0 || !r.recheck {
+		return nil
+	}
+	r.recheck = false
+	for _, i := range r.waiting {
+		waits = i.split(waits)
+	}
+	return waits
+}
+
+// endCycles ends those of c's waits that are part of a cycle.
+func (c *core) endCycles(waits []inquiry) {
+	for _, i := range waits {
+		if err := c.deadlock(i.target(), i.call); err != nil && i.call != nil {
+			i.call.interrupt(err)
+		}
+	}
 }
 
 // cutShort returns the actor's context, nil if it has none, and what its handlers wait for.
@@ -185,7 +229,7 @@ func interrupt(sys *System, life *lifetime, inquiries []interrupter) {
 		sys.sched.settle()
 	}
 	for _, inquiry := range inquiries {
-		inquiry.interrupt()
+		inquiry.interrupt(context.Canceled)
 	}
 }
 

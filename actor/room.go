@@ -121,7 +121,7 @@ func (r *roomWait[M]) ended(v verdict) verdict {
 }
 
 // A roomWait is an interrupter. The end of the handler's context ends it.
-func (r *roomWait[M]) interrupt()           {}
+func (r *roomWait[M]) interrupt(error)      {}
 func (r *roomWait[M]) over() bool           { return false }
 func (r *roomWait[M]) passedTo() *answerer  { return nil }
 func (r *roomWait[M]) request() interrupter { return r }

@@ -413,7 +413,7 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 		if err != nil {
 			failed(err)
 		} else {
-			c.setPhase(running)
+			c.endInit()
 			c.armPassivation()
 			if c.sys().listeners.hears(ActorStarted{}) {
 				c.sys().publish(ActorStarted{PID: c.pid()})
@@ -426,7 +426,9 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 			c.sched().ready(c, nil)
 		}
 	}()
-	below = c.parent.carry(c)
+	if below = c.parent.carry(c); c.mustCutInit(below) {
+		c.cutInit()
+	}
 	err = c.impl().tryStart()
 	return err
 }

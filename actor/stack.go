@@ -100,6 +100,50 @@ func (c *core) carry(other *core) (below *core) {
 	}
 }
 
+// stacks returns who is above on the stack, and who was when a wait of i began.
+func (i *inquiry) stacks() (all []*core) {
+	for at := i; at != nil; at = at.before {
+		if at.stack != nil {
+			all = append(all, at.stack)
+		}
+	}
+	return all
+}
+
+// cutInit ends the waits of c, if it is in its first Init, and of those above it: the parent, whose callback that keeps
+// from returning, is about to end. It ends the context of the Init as well, and what that waits for later.
+func (c *core) cutInit() {
+	c.mu.Lock()
+	if c.phase != starting || c.ext != nil && c.ext.cut {
+		c.mu.Unlock()
+		return
+	}
+	ext := c.needExtLocked()
+	ext.cut = true
+	life, inquiries := c.cutShort()
+	above := ext.inquiry.stacks()
+	c.mu.Unlock()
+	interrupt(c.sys(), life, inquiries)
+	for _, other := range above {
+		other.cutInit()
+	}
+}
+
+// mustCutInit reports whether c, about to begin its first Init above that actor, comes too late for cutInit.
+func (c *core) mustCutInit(below *core) bool {
+	return below != nil && (c.parent.ending() || below.isStarting() && below.ending())
+}
+
+// endInit ends what cutInit began, when the first Init has returned, and c's first phase.
+func (c *core) endInit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setPhaseLocked(running)
+	if ext := c.ext; ext != nil && ext.cut && !ext.told {
+		ext.cut, ext.life = false, nil
+	}
+}
+
 // putDown takes the actor directly above c from the stack, which was at its top. c may be nil.
 func (c *core) putDown() {
 	if c == nil {

@@ -237,7 +237,9 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	if !again && c.core.traits.reentrant() {
 		if again = c.core.resumable(); !again && c.core.mustBlock() {
 			c.core.block()
+			waits := c.core.waitsToCheck()
 			c.core.mu.Unlock()
+			c.core.endCycles(waits)
 			return false
 		}
 	}

@@ -143,7 +143,7 @@ type player struct {
 //
 //	actor.TestAnAskOfAReentrantActorThatStopsAndWaitsForTheAskerFailsAtOnce
 //	actor.TestARestartOfAllEndsTheWaitOfAChildInItsInit
-const mended = false
+const mended = true
 
 var errPlanned = errors.New("planned")
 
