@@ -130,7 +130,8 @@ type extension struct {
 	escalated []*core // children whose failure became this actor's own, owned by the turn
 	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
 	told      bool    // told to stop: the handler's context has ended, guarded by mu
-	cut       bool    // the same, for an incarnation that another one follows; guarded by mu
+	inInit    bool    // the Init of a later incarnation has not returned, guarded by mu
+	cut       bool    // the same as told, for an incarnation that another one follows; guarded by mu
 	killed    bool    // told to end without delay, guarded by mu
 
 	recent []Failure // the last failures, oldest first, guarded by mu
@@ -246,7 +247,7 @@ func (c *core) signal(s signal) {
 		ext.killed = ext.killed || s.mode == stopKill
 		life, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
 		above = ext.inquiry.stacks()
-	case (s.kind == sigHalt || s.kind == sigGiveUp) && c.phase == running: // it may wait for a sibling that waits for the group's restart
+	case (s.kind == sigHalt || s.kind == sigGiveUp) && (c.phase <= running || ext.inInit): // it may wait for a sibling that waits for the group's restart
 		ext.cut = true
 		life, inquiries = c.cutShort()
 		above = ext.inquiry.stacks()

@@ -268,6 +268,11 @@ func (c *cell[M]) tryStart() (err error) {
 			c.core.leaveUser()
 			err = recovered(failure)
 		}
+		if ext := c.core.ext; ext != nil && ext.inInit {
+			c.core.mu.Lock()
+			ext.inInit = false
+			c.core.mu.Unlock()
+		}
 		if err != nil { // an incarnation that never was has nothing to terminate
 			err = fmt.Errorf("init: %w", err)
 			c.dismiss()
@@ -290,6 +295,9 @@ func (c *cell[M]) tryStart() (err error) {
 	if in, ok := any(a).(Initializer[M]); ok {
 		c.core.mu.Lock()
 		c.acquireMailbox()
+		if c.core.phase != starting {
+			c.core.ext.inInit = true
+		}
 		c.core.mu.Unlock()
 		c.core.enterUser()
 		err = in.Init(c.context())
