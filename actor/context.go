@@ -9,7 +9,8 @@ import (
 
 // Context gives a callback of an actor access to the runtime. It is also the [context.Context] of
 // what the callback does: it ends when the actor is told to stop, or is restarted with its siblings,
-// and, while a request is handled, when its asker gives up.
+// and, while a request is handled, when its asker gives up. That of a first Init also ends when this
+// happens to the parent whose callback spawns the actor.
 //
 // A Context is for the callback that was given it, on its goroutine: when the callback returns, the
 // actor continues with another message, and so does the Context. A context derived from it in the
