@@ -1,15 +1,15 @@
-// Package postgres has an engine for package cluster on PostgreSQL 14 or newer, for members that need
-// a database anyway:
+// Package postgres provides an engine for package cluster on PostgreSQL 14 or newer, for members
+// that need a database anyway:
 //
 //	engine, err := postgres.Open(ctx, "postgres://shop@db.example/shop", postgres.Config{})
 //	defer engine.Close()
 //	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
 //
-// Its map is a table in a schema of its own, which the first member makes; only the role that has made it can
-// read it, unless the administrator has it otherwise. A put is one statement, and so never leaves a lock
-// behind, whatever becomes of its client. Puts are made one after another, by the lock of a row:
-// revisions grow in the order of commits, and a watch that has seen one has missed none before it. Watches
-// are woken by NOTIFY, and look every second besides.
+// Its map is a table in a schema of its own, which the first member creates; only the role that has
+// created it can read it, unless the administrator changes that. A put is one statement, and so
+// never leaves a lock behind, whatever happens to its client. The lock of a row serializes puts:
+// revisions increase in the order of commits, and a watch that has seen a revision has missed none
+// before it. Watches are woken by NOTIFY, and also poll every second.
 //
 // What was put is on the disk of the server: synchronous_commit is on, whatever the server's default is. With
 // synchronous standbys (synchronous_standby_names) it is on those as well. An asynchronous standby that takes over
