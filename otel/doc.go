@@ -1,5 +1,5 @@
-// Package otel makes OpenTelemetry traces of what actors do: a span for each message that is handled, as
-// the child of the one in which it was sent.
+// Package otel makes OpenTelemetry traces of what actors do: a span for each handled message, as a
+// child of the span in which the message was sent.
 //
 //	sys := actor.NewSystem("shop", otel.Trace(otel.Config{Provider: provider})...)
 //
