@@ -241,7 +241,7 @@ func newTokenRevoke() *cobra.Command {
 	var addr, name string
 	cmd := &cobra.Command{
 		Use:   "revoke",
-		Short: "Revoke a principal and close all its connections.",
+		Short: "Revoke a principal and close its connections and sessions.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {

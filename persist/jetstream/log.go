@@ -402,8 +402,8 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 }
 
 // isOfAnother reports whether the writer of a message had read a different log, and checks once for
-// each opening which of them is right: if this process is not, the journal ends. REQUIRES:
-// j.reading held.
+// each opening which of the two logs the stream has: if it is not that of this process, the journal
+// ends. REQUIRES: j.reading held.
 func (j *Journal) isOfAnother(ctx context.Context, p place) (bool, error) {
 	j.mu.Lock()
 	same, astray := p.read > uint64(len(j.sums)) || j.sumOf(p.read) == p.sum, j.astray[p.opening]
