@@ -13,8 +13,8 @@ const (
 	maxPower  = 18 // 10^22 is the last one that a float64 has exactly; a mantissa has 16 digits
 	floatBits = 0xff
 
-	// mostExceptions is the share of floats, as a divisor, that may be exceptions, of ten bytes
-	// each.
+	// mostExceptions is the share of floats that may be exceptions, as a divisor: each takes ten
+	// bytes.
 	mostExceptions = 32
 	maxMantissa    = 1 << 53
 )

@@ -318,8 +318,8 @@ func (p *parser) binary(what string, bound binding, element func(string) operand
 	return left
 }
 
-// right reads the right side of an operator. If the left side is not a number, no number is
-// offered.
+// right reads the right side of an operator. If the left side cannot be a number, neither can the
+// right, and nothing to compute with is offered.
 func (p *parser) right(left operand, element func(string) operand) operand {
 	if couldBe(left.valueKind(), value.KindFloat) {
 		return element("a value")

@@ -40,7 +40,7 @@ type seeker struct {
 	wild wild
 }
 
-// wild searches for a piece with an anyRune: bit n is set if the last n runes read match the
+// wild searches for a piece with an anyRune: bit n is set if the last n+1 runes read match the
 // beginning of the piece (Baeza-Yates and Gonnet). It takes memory in proportion to the piece.
 type wild struct {
 	any    []uint64 // bits of the places of anyRune

@@ -12,7 +12,7 @@ type Order uint8
 // The orders.
 const (
 	Less    Order = 1 << iota // the first is less
-	Equal                     // they have the same worth
+	Equal                     // they are equal in value
 	Greater                   // the first is greater
 	Apart                     // they differ and are in no order: of different kinds, or bools
 )

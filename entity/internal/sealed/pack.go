@@ -62,8 +62,9 @@ func (p *Packer) Seal(s Series, run *block.Columns) (n int, err error) {
 	return rows.Len(), p.fold(s, &rows, over)
 }
 
-// fold makes a block of rows and of the block over, nil for none: the one in whose range they
-// begin, or a small one before them.
+// fold makes a block of rows. over is the block in whose range they begin, which is merged with
+// them, or the one before them, nil for none: that is absorbed, with those before it, while they
+// are small.
 func (p *Packer) fold(s Series, rows *block.Columns, over *Stored) error {
 	if over != nil && over.Has(placeAt(rows, 0)) {
 		if err := s.Open(over, &p.opened); err != nil {
