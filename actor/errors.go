@@ -40,7 +40,7 @@ var (
 	// than the handler's, for example in a function that the handler gives to a sync.WaitGroup.
 	// Nothing was sent. A context derived from it in the handler, for example by
 	// context.WithCancel, may be used anywhere; [Gather] asks several at once.
-	ErrWrongGoroutine = errors.New("the handler's own context was used to wait on another goroutine: derive one of it, or Gather")
+	ErrWrongGoroutine = errors.New("the handler's own context was used to wait on another goroutine: derive a context from it, or use Gather")
 
 	// ErrStop is not a failure: Receive returns it to stop its actor normally,
 	// after the current message.

@@ -1,9 +1,8 @@
-// Command bench measures Greenroom beside other actor runtimes and writes what
-// it found as Markdown. `make bench` runs it; README.md tells what it measures
-// and how a runtime is added.
+// Command bench compares Greenroom with other actor runtimes and writes the results as Markdown.
+// `make bench` runs it; README.md explains what it measures and how to add a runtime.
 //
-// Each run of a workload is a process of its own: the command starts itself
-// again with -one, or the program of a runtime that is no Go library.
+// Each run of a workload is a process of its own: the command starts itself again with -one, or
+// starts the program of a runtime that is not a Go library.
 package main
 
 import (

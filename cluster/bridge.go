@@ -24,46 +24,48 @@ type Bridged struct {
 	name       string
 	forwarding *eventbus.Forwarding
 	types      *codec.Types   // nil if the node is not connected
-	index      *eventbus.Bus  // other nodes subscribe to it with the patterns that they want; what is published to it is *wanting
+	index      *eventbus.Bus  // other nodes subscribe to it with their patterns; *wanting is published to it
 	agent      actor.Ref[any] // the actor that agrees with those of other nodes
 	closing    sync.Once
 
-	unseen atomic.Bool // the agent has been told that patterns have changed, and has not looked
-	warned sync.Map    // names of types that events had which could not be read
+	unseen atomic.Bool // the agent was told that patterns have changed, and has not looked yet
+	warned sync.Map    // names of types whose events could not be decoded
 
 	patterns                            atomic.Int64
 	sent, received, refused, unreadable atomic.Uint64
 }
 
-// Bridge makes the topics of a bus that the patterns stand for cross nodes: an event that is published on
-// one node goes once to each other node that has called Bridge with the same name and has subscriptions for
-// its topic, and the bus there delivers it to them. So does one of [eventbus.PublishAll] if one of the
-// patterns stands for all its topics. An event that has come from another node is not forwarded.
+// Bridge makes the topics of a bus that match the patterns cross nodes: an event that is published
+// on one node goes once to each other node that has called Bridge with the same name and has
+// subscriptions for its topic, and the bus there delivers it to them. An event of
+// [eventbus.PublishAll] crosses if one of the patterns covers all its topics. An event that has
+// come from another node is not forwarded.
 //
-// The nodes tell each other for which patterns they have subscriptions, at most 1024 each; beyond that, a
-// wider one stands for several. A subscription begins to get events of other nodes when they know of it,
-// which usually takes some milliseconds.
+// The nodes tell each other for which patterns they have subscriptions, at most 1024 each; beyond
+// that, a wider pattern replaces several. A subscription begins to get events of other nodes when
+// they know of it, which usually takes some milliseconds.
 //
-// An event arrives at most once. Events of one publisher come to a subscriber of another node in the order of
-// publishing; there is no order between them and what the publisher tells that actor. An event that cannot be
-// sent, because too much is in flight to that node or the node is lost, becomes a dead letter, and so does
-// what arrives while 16384 events wait to be delivered. Nobody waits for subscribers of other nodes: one
-// whose full buffer has the policy Block does not get the event. One actor delivers what comes from all other
-// nodes: a function that has subscribed without a buffer and is slow holds up the others. The sender of the
-// message that a subscriber gets is an actor of the bridge.
+// An event arrives at most once. Events of one publisher come to a subscriber of another node in
+// the order of publishing; there is no order between them and what the publisher tells that actor.
+// An event that cannot be sent, because too much is in flight to that node or the node is lost,
+// becomes a dead letter, and so does an event that arrives while 16384 others wait to be delivered.
+// Nobody waits for subscribers of other nodes: a subscriber whose full buffer has the policy Block
+// does not get the event. One actor delivers the events of all other nodes: a slow function that
+// has subscribed without a buffer delays the others. The sender of the message that a subscriber
+// gets is an actor of the bridge.
 //
-// A node does not retain events of others. So a subscription begins with the next event, and does not get
-// what others have retained.
+// A node does not retain events of others. So a subscription begins with the next event, and does
+// not get events that others have retained.
 //
-// The types of events must be registered in [Config.Remote]. Publish fails for an event of another type with
-// [codec.ErrUnknownType], whether or not another node wants it, after the subscriptions of this node have
-// got it; what a gated actor publishes is sent later, and the error is lost. The event is sent as it is when it
-// is published.
+// The types of events must be registered in [Config.Remote]. Publish fails for an event of another
+// type with [codec.ErrUnknownType], whether or not another node wants it, after the subscriptions
+// of this node have got it; events that a gated actor publishes are sent later, and the error is
+// lost. The event is encoded when it is published.
 //
-// A bridge ends with its node. On one that is alone, or not connected, nothing crosses, and all types are
-// allowed. Bridge fails with the errors of [eventbus.Bus.Forward], for example if another bridge of the bus
-// has some of the topics, and if the name is taken or not valid for an actor, whose path is "/bridge-" and
-// the name.
+// A bridge ends with its node. On a node that is alone, or not connected, nothing crosses, and all
+// types are allowed. Bridge fails with the errors of [eventbus.Bus.Forward], for example if another
+// bridge of the bus has some of the topics, and if the name is taken or not valid for an actor,
+// whose path is "/bridge-" and the name.
 func Bridge(node *Node, name string, bus *eventbus.Bus, patterns ...string) (*Bridged, error) {
 	required(node != nil, "Bridge: the node is nil")
 	required(bus != nil, "Bridge: the bus is nil")
@@ -95,12 +97,12 @@ func Bridge(node *Node, name string, bus *eventbus.Bus, patterns ...string) (*Br
 // copyName is the name under which the agents of all nodes know each other. No actor has it.
 func (b *Bridged) copyName() string { return "bridge/" + b.name }
 
-// ask has the agent do something.
+// ask tells the agent to do something.
 func (b *Bridged) ask(do bridgeStep) { b.agent.Tell(context.Background(), do) }
 
-// Close ends the bridge on this node: nothing that is published from now on leaves it, and other nodes send
-// nothing more as soon as they know. Then the bus may have another one; one of the same name can be made as soon
-// as the actor of this one has ended. Close does not wait. Further calls do nothing.
+// Close ends the bridge on this node: later events do not leave it, and other nodes stop sending as
+// soon as they know. The bus may then have another bridge; a bridge of the same name can be made as
+// soon as the actor of this one has ended. Close does not wait. Further calls do nothing.
 func (b *Bridged) Close() {
 	b.closing.Do(func() {
 		b.forwarding.End()
@@ -126,11 +128,11 @@ func (b *Bridged) Wanting(topic string) []string {
 
 // BridgeStats are the counters of a bridge at one moment. All but Patterns only grow.
 type BridgeStats struct {
-	Patterns   int    // patterns that this node has told the others: at most 1024
-	Sent       uint64 // events for other nodes, counted for each; those that became dead letters are among them
+	Patterns   int    // patterns that this node has sent to the others: at most 1024
+	Sent       uint64 // events for other nodes, counted for each node, including those that became dead letters
 	Received   uint64 // events of other nodes
-	Refused    uint64 // events that were not sent, since their type is not registered or they could not be encoded
-	Unreadable uint64 // events of other nodes that could not be decoded, such as those of a type that is not registered here
+	Refused    uint64 // events that were not sent because their type is not registered or they could not be encoded
+	Unreadable uint64 // events of other nodes that could not be decoded, for example because their type is not registered here
 }
 
 // Stats returns the counters.
@@ -152,7 +154,7 @@ type bridgeEvent struct {
 // String describes the event in dead letters.
 func (e *bridgeEvent) String() string { return fmt.Sprintf("event %s of type %s", e.Topic, e.Type) }
 
-// bridgeAll is a flag of the first byte. The others are for later.
+// bridgeAll is a flag of the first byte. The other bits are reserved.
 const bridgeAll = 1
 
 // AppendBinary implements encoding.BinaryAppender: it takes a tenth of the time of CBOR.
@@ -197,14 +199,14 @@ func (b *Bridged) wanting(c eventbus.Forwarded) []*bridgePeer {
 	if c.All {
 		publish = eventbus.PublishAll
 	}
-	_ = publish(context.Background(), b.index, c.Topic, w) // who has closed the bridge wants nothing
+	_ = publish(context.Background(), b.index, c.Topic, w) // a closed bridge wants nothing
 	return w.peers
 }
 
-// bridgeForwarder is what the bus has of a bridge.
+// bridgeForwarder is the bus's view of a bridge.
 type bridgeForwarder struct{ *Bridged }
 
-// Forward implements eventbus.Forwarder. The bytes are made once.
+// Forward implements eventbus.Forwarder. It encodes an event once.
 func (b bridgeForwarder) Forward(ctx context.Context, c eventbus.Forwarded) error {
 	if b.types == nil || b.node.hasEnded() {
 		return nil
@@ -237,7 +239,7 @@ func (b bridgeForwarder) Changed() {
 	}
 }
 
-// receive is the behavior of the actor that publishes what comes from other nodes.
+// receive is the behavior of the actor that publishes the events of other nodes.
 func (b *Bridged) receive(ctx *actor.Context[any], m any) error {
 	e, ok := m.(*bridgeEvent)
 	if !ok {
@@ -253,6 +255,6 @@ func (b *Bridged) receive(ctx *actor.Context[any], m any) error {
 		return nil
 	}
 	b.received.Add(1)
-	_ = b.forwarding.Deliver(ctx, eventbus.Forwarded{Topic: e.Topic, Event: event, All: e.All}) // the bus counts whom it had no room for
+	_ = b.forwarding.Deliver(ctx, eventbus.Forwarded{Topic: e.Topic, Event: event, All: e.All}) // the bus counts the subscribers that had no room
 	return nil
 }

@@ -17,19 +17,20 @@ import (
 )
 
 const (
-	bridgePatterns = 1024                   // as many another node is told at most
-	bridgeRest     = 20 * time.Millisecond  // between two looks at the patterns of the bus, at least
+	bridgePatterns = 1024                   // the most that another node is told
+	bridgeRest     = 20 * time.Millisecond  // the least time between two looks at the patterns of the bus
 	bridgeAgain    = 100 * time.Millisecond // until another node is told again that has not answered,
 	bridgeSeldom   = 2 * time.Second        // and later
 )
 
-// bridgeAgent is the actor of a bridge that tells those of other nodes what is wanted here, and hears what
-// they want. All fields are owned by its turn. The state outlasts a failure.
+// bridgeAgent is the actor of a bridge that tells the agents of other nodes which patterns are
+// wanted here, and learns which they want. All fields are owned by its turn. The state survives a
+// failure.
 type bridgeAgent struct {
 	b       *Bridged
 	events  actor.PID // of the actor that gets the events
 	isOpen  bool      // the bridge has its forwarding
-	wants   []string  // the patterns that other nodes are to know, in order
+	wants   []string  // the patterns to tell other nodes, in order
 	resting bool      // it has looked just now
 	again   bool      // and is to look once more
 	peers   map[actor.PID]*bridgePeer
@@ -38,11 +39,11 @@ type bridgeAgent struct {
 // bridgePeer is the agent of another node.
 type bridgePeer struct {
 	agent  actor.Ref[any]
-	events atomic.Pointer[actor.Ref[any]] // where its events go, set before it wants anything
+	events atomic.Pointer[actor.Ref[any]] // the receiver of its events, set before it wants anything
 
 	// The rest is owned by the turn of this node's agent.
 	wants  map[string]*eventbus.Subscription // what it wants, by pattern
-	told   []string                          // what it knows to be wanted here,
+	told   []string                          // what it has been told is wanted here,
 	knows  bool                              // if it knows that
 	asking bool
 	pause  time.Duration
@@ -51,10 +52,10 @@ type bridgePeer struct {
 // bridgeStep is what this node itself tells the agent to do.
 type bridgeStep func(d *bridgeAgent, ctx *actor.Context[any])
 
-// interests is what an agent tells another one that its node wants: the answer says that it is known.
+// interests tells another agent which patterns a node wants; the answer confirms it.
 type interests struct {
 	actor.Returns[bool]
-	Events string // the address of the actor that is to get the events
+	Events string // the address of the actor that receives the events
 	Whole  bool   // nothing else is wanted
 	Add    []string
 	Drop   []string
@@ -66,7 +67,7 @@ var bridgeTypes = []codec.Registration{
 	codec.Of[*bridgeEvent]("greenroom.cluster.event"),
 }
 
-// errStranger is the answer to an agent of a node that this one has not heard of yet, or not any more.
+// errStranger is the answer to an agent of a node that this one does not know yet, or no longer.
 var errStranger = errors.New("the node is not known here as one that has the bridge")
 
 // Init implements actor.Initializer.
@@ -104,8 +105,8 @@ func (d *bridgeAgent) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// open begins to look at the patterns of the bus, and at the node: one that has ended already closes the bridge, which
-// must be complete then.
+// open begins to follow the patterns of the bus, and the node. A node that has already ended closes
+// the bridge, which must be complete by then.
 func (d *bridgeAgent) open(ctx *actor.Context[any]) {
 	d.isOpen = true
 	if !d.b.node.alone {
@@ -116,7 +117,8 @@ func (d *bridgeAgent) open(ctx *actor.Context[any]) {
 	d.look(ctx)
 }
 
-// look tells the other nodes what is wanted here, if that has changed. It takes at most a tenth of the time.
+// look tells the other nodes what is wanted here, if that has changed. It uses at most a tenth of
+// the time.
 func (d *bridgeAgent) look(ctx *actor.Context[any]) {
 	if !d.isOpen {
 		return
@@ -143,7 +145,7 @@ func (d *bridgeAgent) look(ctx *actor.Context[any]) {
 	}))
 }
 
-// meet notes which nodes have the bridge.
+// meet records which nodes have the bridge.
 func (d *bridgeAgent) meet(ctx *actor.Context[any], away []actor.PID) {
 	for pid, p := range d.peers {
 		if !slices.Contains(away, pid) {
@@ -165,7 +167,7 @@ func (d *bridgeAgent) meet(ctx *actor.Context[any], away []actor.PID) {
 	}
 }
 
-// tell tells another node what is wanted here, until it knows.
+// tell tells another node what is wanted here, until it has confirmed it.
 func (d *bridgeAgent) tell(ctx *actor.Context[any], p *bridgePeer) {
 	if p.asking || p.knows && slices.Equal(p.told, d.wants) {
 		return
@@ -180,7 +182,7 @@ func (d *bridgeAgent) tell(ctx *actor.Context[any], p *bridgePeer) {
 	}, actor.Within(markLimit))
 }
 
-// answered goes on when another node has been told something.
+// answered continues after another node has answered.
 func (d *bridgeAgent) answered(ctx *actor.Context[any], p *bridgePeer, wants []string, err error) {
 	pid := p.agent.PID()
 	if d.peers[pid] != p {
@@ -202,7 +204,7 @@ func (d *bridgeAgent) answered(ctx *actor.Context[any], p *bridgePeer, wants []s
 	}))
 }
 
-// heed notes what another node wants.
+// heed records what another node wants.
 func (d *bridgeAgent) heed(p *bridgePeer, m interests) error {
 	pid, err := actor.ParsePID(m.Events)
 	if err != nil {
@@ -238,7 +240,7 @@ func (d *bridgeAgent) heed(p *bridgePeer, m interests) error {
 	return nil
 }
 
-// forget drops what a node wants that has left, or died.
+// forget drops the patterns of a node that has left or died.
 func (p *bridgePeer) forget() {
 	for _, s := range p.wants {
 		s.Unsubscribe()
@@ -246,7 +248,7 @@ func (p *bridgePeer) forget() {
 	clear(p.wants)
 }
 
-// close ends the agent, and tells the others that nothing is wanted any more if they still listen.
+// close ends the agent and, if sayGoodbye is set, tells the others that nothing is wanted any more.
 func (d *bridgeAgent) close(ctx *actor.Context[any], sayGoodbye bool) {
 	for _, p := range d.sorted() {
 		if sayGoodbye {
@@ -263,7 +265,7 @@ func (d *bridgeAgent) sorted() []*bridgePeer {
 	})
 }
 
-// without returns what is in the one list and not in the other. Both are in order.
+// without returns the elements of list that are not in other. Both must be in order.
 func without(list, other []string) (rest []string) {
 	for _, s := range list {
 		if _, found := slices.BinarySearch(other, s); !found {
@@ -273,8 +275,9 @@ func without(list, other []string) (rest []string) {
 	return rest
 }
 
-// widen returns at most that many patterns, in order, which stand for all that the given ones stand for. Where they
-// are too many, those that have most tokens in common are replaced by a wider one, where most of them are first.
+// widen returns at most most patterns, in order, that cover all given ones. If there are too many,
+// those with the most tokens in common are replaced by a wider pattern, beginning with the largest
+// group.
 func widen(patterns []string, most int) []string {
 	depth := 0
 	for _, p := range patterns {
@@ -311,7 +314,8 @@ func widen(patterns []string, most int) []string {
 	return patterns
 }
 
-// widened returns the pattern for all that begins with the first tokens of one, if it has more.
+// widened returns the pattern for everything that begins with the first tokens of a pattern, if it
+// has more.
 func widened(pattern string, tokens int) (wider string, ok bool) {
 	at := 0
 	for range tokens {

@@ -5,16 +5,16 @@ import (
 	"errors"
 )
 
-// Engine is the means by which the members of a cluster agree: a small map whose values are replaced by
-// compare-and-set. It must not lose what it has accepted, or go back to an earlier state: two members could
-// then hold one shard. It needs no leases, locks or expiry. Its values are usually some kilobytes, and at
-// most [MaxValue]; there are some for each member and group.
+// Engine is the means by which the members of a cluster agree: a small map whose values are
+// replaced by compare-and-set. It must not lose what it has accepted, or go back to an earlier
+// state: two members could then hold one shard. It needs no leases, locks or expiry. Its values are
+// usually some kilobytes, and at most [MaxValue]; there are a few for each member and group.
 //
 // Its methods are safe for concurrent use. Package cluster/memory has one for tests and for several
 // systems in one process; package cluster/enginetest is the conformance suite for others.
 type Engine interface {
-	// Put sets the value of a key if its revision is still was (0 for a key that must not exist),
-	// and returns its new revision, which is greater than every earlier one. Otherwise it returns
+	// Put sets the value of a key if its revision is still was (0 if the key must not exist), and
+	// returns its new revision, which is greater than every earlier one. Otherwise it returns
 	// ErrConflict, and nothing has changed. After ErrUnsure, or the error of ctx, the value may
 	// have been set, now or later. value belongs to the engine.
 	Put(ctx context.Context, key string, value []byte, was Revision) (Revision, error)
@@ -28,10 +28,11 @@ type Engine interface {
 	Watch(prefix string, see func(Entry)) (stop func())
 }
 
-// MaxValue is how large a value of an engine may be, in bytes: the map of a group with the most shards.
+// MaxValue is the largest size of a value, in bytes: that of the map of a group with the most
+// shards.
 const MaxValue = 512 << 10
 
-// Revision is the number of a change in an engine. Later changes of a key have greater ones.
+// Revision is the number of a change in an engine. Later changes of a key have greater revisions.
 type Revision uint64
 
 // Entry is a key of an engine with its value.

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Copies are the actors of one name on all nodes, one on each, which [Everywhere] spawns. It is safe for
-// concurrent use.
+// Copies is the set of actors of one name that [Everywhere] spawns, one on each node. It is safe
+// for concurrent use.
 type Copies[M any] struct {
 	sys  *actor.System
 	here actor.Ref[M]
@@ -18,9 +18,10 @@ type Copies[M any] struct {
 	away atomic.Pointer[[]actor.PID] // those of the other nodes
 }
 
-// Everywhere spawns an actor on this node that is the copy of those that other nodes spawn with the same
-// name, and makes them known to each other. It is an ordinary actor at the root, which is always here:
-// opts are those of [actor.Spawn], and it ends with the system. On a node that is alone there are no others.
+// Everywhere spawns an actor on this node and makes it known to its copies, the actors that other
+// nodes spawn with the same name. It is an ordinary actor at the root and stays on this node: opts
+// are those of [actor.Spawn], and it ends with the system. On a node that is alone there are no
+// others.
 //
 // It fails as [actor.TrySpawn] does, if the node has copies of that name already, and when it has ended.
 func Everywhere[M any, A actor.Actor[M]](node *Node, name string, newActor func() A, opts ...actor.SpawnOption) (*Copies[M], error) {
@@ -43,17 +44,17 @@ func Everywhere[M any, A actor.Actor[M]](node *Node, name string, newActor func(
 	return c, nil
 }
 
-// Here returns the one on this node.
+// Here returns the actor on this node.
 func (c *Copies[M]) Here() actor.Ref[M] { return c.here }
 
-// All returns a reference that tells each message to all of them: those on nodes that this one knows, and
-// can reach, at that moment. They get the same value, so none of them may change what it points to. An ask
-// ends with the first answer; actor.Gather asks all of [Copies.Refs]. The reference has the address of the
-// one on this node, to which Stop, Drain, Kill and Watch apply.
+// All returns a reference that tells each message to all copies: those on nodes that this node
+// knows, and can reach, at that moment. They get the same value, so none of them may change what it
+// points to. An ask ends with the first answer; actor.Gather asks all of [Copies.Refs]. The
+// reference has the address of the one on this node, to which Stop, Drain, Kill and Watch apply.
 func (c *Copies[M]) All() actor.Ref[M] { return c.all }
 
-// Refs returns the references of all that this node knows and can reach: its own, and then those of the other nodes,
-// by name. The slice is the caller's.
+// Refs returns the references of all copies that this node knows and can reach: its own, and then
+// those of the other nodes, by name. The slice belongs to the caller.
 func (c *Copies[M]) Refs() []actor.Ref[M] {
 	var refs []actor.Ref[M]
 	var none M
@@ -61,7 +62,7 @@ func (c *Copies[M]) Refs() []actor.Ref[M] {
 	return refs
 }
 
-// route is the [actor.Route] of All. A node that cannot be reached is none.
+// route is the [actor.Route] of All. It skips nodes that cannot be reached.
 func (c *Copies[M]) route(_ M, to func(actor.Ref[M])) {
 	to(c.here)
 	for _, pid := range *c.away.Load() {
@@ -71,7 +72,7 @@ func (c *Copies[M]) route(_ M, to func(actor.Ref[M])) {
 	}
 }
 
-// copies makes an actor of this node known to the others, and has known told who theirs are.
+// copies makes an actor of this node known to the others, and calls known with theirs.
 func (k *keeper) copies(ctx *actor.Context[step], name string, here actor.PID, known func(away []actor.PID)) {
 	k.knowCopies[name] = known
 	if k.m.links != nil {
@@ -81,14 +82,14 @@ func (k *keeper) copies(ctx *actor.Context[step], name string, here actor.PID, k
 	k.tellCopies()
 }
 
-// dropCopies has the others know no more of an actor of this node that is one of several copies.
+// dropCopies withdraws an actor of this node that is one of several copies.
 func (k *keeper) dropCopies(ctx *actor.Context[step], name string) {
 	delete(k.knowCopies, name)
 	k.own.Copies = slices.DeleteFunc(slices.Clone(k.own.Copies), func(c copyOf) bool { return c.Name == name })
 	k.renew(ctx)
 }
 
-// tellCopies says who the copies on other nodes are.
+// tellCopies reports the copies on other nodes.
 func (k *keeper) tellCopies() {
 	away := make(map[string][]actor.PID)
 	for _, name := range k.others() {

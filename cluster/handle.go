@@ -8,44 +8,45 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// handle stands between senders and the activations of one virtual actor, one after the other. To a
-// live one a message goes directly. Any other is held here, and pumped to the next activation:
+// handle stands between senders and the successive activations of one virtual actor. A message to a
+// live activation goes to it directly. Any other message is held here, and pumped to the next
+// activation:
 //
 //	Hold ─▶ held ─────────▶ pump ─▶ activation ─▶ live
 //	            left ──┘                 │
 //	              └─── Left, Ended ◀─────┘ it ends
 //
-// What an activation has left in its mailbox is older than what is held, and goes first.
+// Messages that an activation has left in its mailbox are older than held ones, and go first.
 type handle[M any] struct {
 	key    string
 	parked *parking
 	live   atomic.Pointer[actor.Ref[M]] // the activation while it takes messages directly; written under mu
-	used   atomic.Bool                  // it has had a message since hot has looked
+	used   atomic.Bool                  // it has had a message since hot last looked
 	at     int                          // its place in hot, -1 for none; guarded by hot.mu
 
 	mu      sync.Mutex
 	ref     actor.Ref[M]    // the activation, if there is one
 	exists  bool            // it has been spawned and has not ended
-	closing bool            // it takes nothing any more
+	closing bool            // it accepts nothing any more
 	early   bool            // it has ended before open
-	pumping bool            // somebody is at it: new messages are held
-	wanted  bool            // there is to be an activation, with or without a message
-	gone    bool            // nobody is here any more; the next one who comes makes a new handle
-	left    []actor.Held[M] // what the last activation has left
+	pumping bool            // a goroutine is pumping: new messages are held
+	wanted  bool            // an activation is wanted, even without a message
+	gone    bool            // no longer in use; the next message makes a new handle
+	left    []actor.Held[M] // messages left by the last activation
 	held    []actor.Held[M]
 	counted int // how many of held are in parked
 	pumped  int // how many messages were sent to the activation from here
-	back    int // how many of held were, and it has not taken them
-	again   int // how many of all that waits the last activation has left or not taken
+	back    int // how many of held were sent, but not accepted
+	again   int // how many of the waiting messages the last activation has left or not accepted
 }
 
-// parking counts the messages of a kind that have come and wait, see [Park].
+// parking counts the waiting messages of a kind, see [Park].
 type parking struct {
 	limit int64 // does not change
 	n     atomic.Int64
 }
 
-// enter reports whether one more may wait. must says that it may in any case.
+// enter reports whether one more message may wait. must says that it may in any case.
 func (p *parking) enter(must bool) bool {
 	if p.n.Add(1) > p.limit && !must {
 		p.n.Add(-1)
@@ -54,7 +55,7 @@ func (p *parking) enter(must bool) bool {
 	return true
 }
 
-// addition is what has become of a message that was to be held.
+// addition is the result of holding a message.
 type addition uint8
 
 const (
@@ -64,8 +65,8 @@ const (
 	isGone                     // the handle is gone
 )
 
-// add holds a message. One for each actor may always wait, so that none keeps another from becoming
-// active; what comes back again and again counts for its own actor only.
+// add holds a message. One for each actor may always wait, so that no actor keeps another from
+// becoming active; messages that come back again and again count only for their own actor.
 func (h *handle[M]) add(m actor.Held[M]) addition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +87,7 @@ func (h *handle[M]) add(m actor.Held[M]) addition {
 	return added
 }
 
-// want has an activation made where there is none. It reports whether the caller must pump.
+// want requests an activation if there is none. It reports whether the caller must pump.
 func (h *handle[M]) want() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +99,7 @@ func (h *handle[M]) want() bool {
 	return true
 }
 
-// unpark gives back the places of all that is held. REQUIRES: mu held.
+// unpark releases the places of all held messages. REQUIRES: mu held.
 func (h *handle[M]) unpark() {
 	h.parked.n.Add(-int64(h.counted))
 	h.counted = 0
@@ -110,7 +111,7 @@ func (h *handle[M]) begin() {
 	h.live.Store(nil)
 }
 
-// ended notes that the activation has ended. It reports whether the caller must pump.
+// ended records that the activation has ended. It reports whether the caller must pump.
 func (h *handle[M]) ended() (pump bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,17 +127,17 @@ func (h *handle[M]) ended() (pump bool) {
 	return true
 }
 
-// duty is what who pumps has to do next.
+// duty is what the pumping goroutine has to do next.
 type duty uint8
 
 const (
 	doSpawn  duty = iota // make an activation
 	doSend               // send it the mail
-	doLeave              // nothing: the activation is live, or its end begins anew
+	doLeave              // nothing: the activation is live, or its end will start pumping again
 	doRemove             // forget the handle, which is gone
 )
 
-// next says what to do next, and with what mail.
+// next returns what to do next, and with which messages.
 func (h *handle[M]) next() (do duty, mail []actor.Held[M], to actor.Ref[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,21 +170,22 @@ func (h *handle[M]) standing() actor.Ref[M] {
 	return h.ref
 }
 
-// open notes a new activation, unless it has ended already: what the last one has left comes first.
-// lives reports whether its end is still to come.
+// open records a new activation, unless it has already ended; messages left by the last one come
+// first. lives reports whether its end is still to come.
 func (h *handle[M]) open(ref actor.Ref[M], lives func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	early := h.early
-	if h.early = false; early && !lives() { // otherwise the end was that of another, see strand
+	if h.early = false; early && !lives() { // otherwise another activation has ended, see strand
 		return
 	}
 	h.ref, h.exists, h.wanted = ref, true, false
 	h.held, h.left = slices.Concat(h.left, h.held), nil
 }
 
-// close notes that the activation has not taken the mail, which goes to the next one, after what this
-// one leaves. It may have ended already, and there is no other before the caller makes one.
+// close records that the activation has not accepted the mail, which goes to the next one, after
+// the messages that this one leaves. The activation may have ended already; there is no other
+// before the caller makes one.
 func (h *handle[M]) close(mail []actor.Held[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,7 +198,7 @@ func (h *handle[M]) close(mail []actor.Held[M]) {
 	h.held = slices.Concat(mail, h.held)
 }
 
-// abandon takes all that waits.
+// abandon takes all waiting messages.
 func (h *handle[M]) abandon() (left, held []actor.Held[M]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -206,8 +208,8 @@ func (h *handle[M]) abandon() (left, held []actor.Held[M]) {
 	return left, held
 }
 
-// strand notes an activation that nobody may use, unless it has ended already: the next one waits for
-// its end. lives is as in open.
+// strand records an activation that must not be used, unless it has already ended: the next one
+// waits for its end. lives is as in open.
 func (h *handle[M]) strand(ref actor.Ref[M], lives func() bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,12 +2,12 @@ package cluster
 
 import "sync"
 
-// hotLook bounds how many handles are looked at to find one that is idle.
+// hotLook bounds how many handles are examined to find an idle one.
 const hotLook = 64
 
-// hot keeps the number of activations within its limit. It is a clock: a hand goes round, spares who has
-// had a message since it came by last, and takes the first who has not. An exact order by last use would
-// take a lock for each message.
+// hot keeps the number of activations within its limit. It is a clock: a hand goes round, spares
+// activations that have had a message since it last passed, and picks the first that has not. An
+// exact order by last use would take a lock for each message.
 type hot[M any] struct {
 	limit int // does not change
 
@@ -16,8 +16,8 @@ type hot[M any] struct {
 	hand int
 }
 
-// add adds the handle of a new activation. If there are too many then it returns one whose activation
-// is to end, and has removed that.
+// add adds the handle of a new activation. If there are then too many, it removes and returns a
+// handle whose activation has to end.
 func (r *hot[M]) add(h *handle[M]) (victim *handle[M]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *hot[M]) has(h *handle[M]) bool {
 	return h.at >= 0
 }
 
-// turn moves the hand on. REQUIRES: mu held, the ring not empty.
+// turn advances the hand. REQUIRES: mu held, the ring not empty.
 func (r *hot[M]) turn() *handle[M] {
 	r.hand = (r.hand + 1) % len(r.ring)
 	return r.ring[r.hand]

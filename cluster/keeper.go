@@ -13,32 +13,33 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// step is what the keeper is told to do. All that a member does is done by that one actor; the calls of
-// the engine and of holders are on goroutines of their own, and come back as steps.
+// step is something for the keeper to do. One actor does everything that a member does; calls of
+// the engine and of holders run on goroutines of their own, and their results come back as steps.
 type step func(ctx *actor.Context[step], k *keeper)
 
 // keeper keeps the lease of a member, watches over the others, and holds its shards.
 //
-// The lease is the member's record: it holds for TTL less Margin from the beginning of the last renewal
-// that has certainly succeeded. Who wants to declare the member dead waits TTL after he saw its record last,
-// and puts his word at that revision: if it has been renewed meanwhile, that is a conflict. So when it says
-// "dead" the lease has been over for at least Margin, whatever the clocks of the two say, if their speeds
-// differ by less than Margin in TTL.
+// The lease is the member's record: it holds for TTL less Margin from the beginning of the last
+// renewal that has certainly succeeded. A member that wants to declare another dead waits TTL after
+// it last saw a change of the other's record, and puts its verdict at that revision: if the record
+// was renewed meanwhile, that is a conflict. So when the record says "dead" the lease has been over
+// for at least Margin, whatever the clocks of the two say, if their speeds differ by less than
+// Margin in TTL.
 //
 // All fields are owned by the actor's turn.
 type keeper struct {
 	m      *Node
 	own    record
-	rev    Revision // of the own record, as far as it is known
-	joined bool     // the record is our own
+	rev    Revision // of this member's record, as far as known
+	joined bool     // the record is this member's
 
 	renewing  bool
 	declaring bool
 	proving   map[identity]time.Duration // members whose end is being proved, and since when
 	leaving   bool
 
-	resigned    []func() bool     // those who wait until this member heeds that they leave; true when it does
-	must        map[string]uint64 // versions of maps to be known before it has left, nil while that is not known
+	resigned    []func() bool     // callers that wait until this member heeds that they leave; each returns true when it does
+	must        map[string]uint64 // the versions of maps that the others must know before it has left, nil while unknown
 	departing   bool
 	hasDeparted bool
 
@@ -47,15 +48,15 @@ type keeper struct {
 	groups     map[string]*group
 	stops      []func() // of watches
 	parting    error    // why it ends
-	wasDropped bool     // the lease is over, and all was dropped
+	wasDropped bool     // the lease has ended, and everything was dropped
 }
 
-// sighting is the record of a member as it was seen last.
+// sighting is the record of a member as last seen.
 type sighting struct {
 	record
 	rev   Revision
 	at    time.Duration // when this revision was seen
-	first time.Duration // when this member was
+	first time.Duration // when this member was first seen
 }
 
 const (
@@ -102,8 +103,8 @@ func (k *keeper) Receive(ctx *actor.Context[step], do step) error {
 	return nil
 }
 
-// heeds reports whether nothing will be given to a member that leaves by a map after these versions, as far
-// as it is up to this one.
+// heeds reports whether, as far as this member decides, no map after these versions gives anything
+// to a member that leaves.
 func (k *keeper) heeds(id identity) (versions map[string]uint64, ok bool) {
 	c := k.census()
 	if !c.is(id, stateLeaving) && !c.gone(id) {
@@ -122,7 +123,7 @@ func (k *keeper) heeds(id identity) (versions map[string]uint64, ok bool) {
 	return versions, true
 }
 
-// Terminate implements actor.Terminator. What it holds it stops to use at once.
+// Terminate implements actor.Terminator. The member stops using what it holds at once.
 func (k *keeper) Terminate(_ *actor.Context[step], why error) {
 	k.m.until.Store(-1)
 	if why != nil {
@@ -153,7 +154,7 @@ func (k *keeper) watch(ctx *actor.Context[step], prefix string, saw func(*keeper
 	}))
 }
 
-// put sets a key, and then does what is left to do.
+// put sets a key, and then does the remaining work.
 func (k *keeper) put(ctx *actor.Context[step], key string, value []byte, was Revision, then func(ctx *actor.Context[step], rev Revision, err error)) {
 	engine, patience := k.m.cfg.Engine, min(putPatience, k.m.cfg.TTL/6)
 	actor.Pipe(ctx, func(ctx context.Context) (Revision, error) {
@@ -165,7 +166,7 @@ func (k *keeper) put(ctx *actor.Context[step], key string, value []byte, was Rev
 	})
 }
 
-// get reads a key, and then does what is left to do. A key that does not exist has the revision 0.
+// get reads a key, and then does the remaining work. A key that does not exist has the revision 0.
 func (k *keeper) get(ctx *actor.Context[step], key string, then func(ctx *actor.Context[step], e Entry, err error)) {
 	engine, patience := k.m.cfg.Engine, min(putPatience, k.m.cfg.TTL/6)
 	actor.Pipe(ctx, func(ctx context.Context) (Entry, error) {
@@ -206,13 +207,13 @@ func (k *keeper) dropAll() {
 	}
 }
 
-// renewalDue returns when the lease is to be renewed: a third of TTL after it was.
+// renewalDue returns when the lease has to be renewed: a third of TTL after the last renewal.
 func (k *keeper) renewalDue() time.Duration {
 	cfg := &k.m.cfg
 	return time.Duration(k.m.until.Load()) - (cfg.TTL - cfg.Margin) + cfg.TTL/3
 }
 
-// renew puts the own record once more.
+// renew puts this member's record again.
 func (k *keeper) renew(ctx *actor.Context[step]) {
 	if k.renewing {
 		return
@@ -238,8 +239,8 @@ func (k *keeper) renew(ctx *actor.Context[step]) {
 	})
 }
 
-// find reads the own record after a renewal that did not succeed, or not for sure: the next one is put at
-// its revision. The lease is not longer for that.
+// find reads this member's record after a renewal that failed or whose outcome is unknown, so that
+// the next one is put at its revision. That does not extend the lease.
 func (k *keeper) find(ctx *actor.Context[step]) {
 	k.get(ctx, k.key(), func(ctx *actor.Context[step], e Entry, err error) {
 		k.renewing = false
@@ -257,9 +258,10 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 		switch {
 		case !ok || e.Revision < k.rev:
 		case !k.joined && k.m.links != nil && r.System == k.own.System && r.State == stateDead:
-			// It had joined without knowing, and the others have given up the sessions with this system for good.
+			// The member had joined without knowing, and the others have given up their sessions
+			// with this system for good.
 			k.end(ctx, ErrDeclaredDead)
-		case !k.joined && r.State == stateDead: // a former one, maybe of the same system: its place is free
+		case !k.joined && r.State == stateDead: // a former member, maybe of the same system: its place is free
 			k.own.Join, k.rev = r.Join+1, e.Revision
 			k.renew(ctx)
 		case r.System == k.own.System && (k.joined || r.Join == k.own.Join):
@@ -270,7 +272,7 @@ func (k *keeper) find(ctx *actor.Context[step]) {
 			k.joined, k.rev, k.own.Beat = true, e.Revision, r.Beat
 		case k.joined:
 			k.end(ctx, ErrDeclaredDead)
-		default: // a former one, or somebody of the same name: declared dead when it is silent, or its process has ended
+		default: // a former member, or another of the same name: declared dead when it is silent, or its process has ended
 			k.saw(ctx, e)
 			if s := k.sightings[k.m.sys.Name()]; !k.m.cfg.OnlySilence && !k.declaring && s.State != stateDead && k.m.cfg.rules.ended(s.Proc) {
 				k.pronounce(ctx, k.m.sys.Name(), "its process, on this machine, has ended")
@@ -291,7 +293,7 @@ func (k *keeper) read(e Entry) (r record, ok bool) {
 	return r, true
 }
 
-// saw notes the record of a member.
+// saw records the record of a member.
 func (k *keeper) saw(ctx *actor.Context[step], e Entry) {
 	r, ok := k.read(e)
 	name := strings.TrimPrefix(e.Key, nodePrefix)
@@ -311,7 +313,7 @@ func (k *keeper) saw(ctx *actor.Context[step], e Entry) {
 	}
 }
 
-// met sees to the connection with a member whose record has changed.
+// met updates the connection with a member whose record has changed.
 func (k *keeper) met(name string, had, now sighting) {
 	if links := k.m.links; links != nil && name != k.m.sys.Name() {
 		if now.Addr != "" && now.Addr != had.Addr {
@@ -353,7 +355,7 @@ func (k *keeper) routes() {
 	k.m.tell(func(ctx *actor.Context[any], r *router) { r.meet(ctx, self, all) })
 }
 
-// declare declares one of those dead whose record has been the same for too long.
+// declare declares dead a member whose record has not changed for too long.
 func (k *keeper) declare(ctx *actor.Context[step]) {
 	if k.declaring {
 		return
@@ -377,7 +379,7 @@ func (k *keeper) census() census {
 	return c
 }
 
-// settled reports whether nobody has joined lately.
+// settled reports whether no member has joined recently.
 func (k *keeper) settled() bool {
 	for _, s := range k.sightings {
 		if s.State == stateUp && k.now()-s.first < settleTime {
@@ -418,7 +420,7 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 			return
 		}
 		if _, movable := g.owned(k.id()); !alone && movable > 0 {
-			if k.joined && !k.m.Valid() { // the others take them when they see that as well
+			if k.joined && !k.m.Valid() { // the others will take them when they see that as well
 				k.end(ctx, errNotGiven)
 			}
 			return
@@ -436,7 +438,7 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 	}
 	k.m.until.Store(-1)
 	k.dropAll()
-	k.renewing, k.joined = true, false // what the record says from now on is its own word
+	k.renewing, k.joined = true, false // from now on the record is final
 	last := k.own
 	last.State, last.Left = stateDead, true
 	k.put(ctx, k.key(), last.encode(), k.rev, func(ctx *actor.Context[step], _ Revision, err error) {
@@ -448,11 +450,11 @@ func (k *keeper) part(ctx *actor.Context[step]) {
 	})
 }
 
-// errNotGiven is for a member whose lease has ended while it left.
+// errNotGiven is for a member whose lease ended while it was leaving.
 var errNotGiven = errors.New("left without giving all shards away: the engine has not answered, and the lease is over")
 
-// departed reports whether nothing is on its way over this node any more, and otherwise sees to that. What
-// waits for a kind of which nobody could have the shards is not waited for.
+// departed reports whether nothing passes through this node any more, and otherwise works on that.
+// It does not wait for messages of a kind whose shards nobody could have.
 func (k *keeper) departed(ctx *actor.Context[step]) bool {
 	if !k.departing {
 		k.departing = true

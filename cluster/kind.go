@@ -60,18 +60,18 @@ func Hot(n int) KindOption {
 	return func(c *kindConfig) { c.hot = n }
 }
 
-// Park bounds how many messages of the kind may come and wait while the activations that they are for
-// end or begin, or move to another node: one more is refused as by a full mailbox, unless it is the first
-// one that waits for its actor, or for its shard. What an activation leaves in its mailbox has its place
-// already, and does not count. Defaults to 100 000; anything below 1 panics.
+// Park bounds how many messages of the kind may wait while their activations begin or end, or move
+// to another node: further messages are refused as by a full mailbox, except the first that waits
+// for its actor, or for its shard. Messages that an activation leaves in its mailbox already have
+// their place, and do not count. Park defaults to 100 000; anything below 1 panics.
 func Park(n int) KindOption {
 	required(n > 0, "Park(%d): at least one message must be able to wait", n)
 	return func(c *kindConfig) { c.park = n }
 }
 
-// ShardCount says into how many shards the keys of the kind are divided: shards move from node to node, one
-// by one. All nodes must use the same number, for as long as the cluster exists. Defaults to 256; anything
-// below 1 panics. A node that has joined a cluster refuses more than 16 384.
+// ShardCount sets into how many shards the keys of the kind are divided: shards move from node to
+// node, one by one. All nodes must use the same number, for as long as the cluster exists. Defaults
+// to 256; anything below 1 panics. A node that has joined a cluster refuses more than 16 384.
 func ShardCount(n int) KindOption {
 	required(n > 0, "ShardCount(%d): there must be at least one", n)
 	return func(c *kindConfig) {
@@ -81,32 +81,34 @@ func ShardCount(n int) KindOption {
 	}
 }
 
-// Numbered says that the kind has n actors, which are always active: their keys are "0" to the text of n-1,
-// and there are no others. Each has a shard of its own, so that they are spread evenly over the nodes. One
-// becomes active, and gets its Init called, as soon as a node has its shard, without a message; one that
-// ends is activated again within about a second. They are not passivated when they are idle or when there
-// are too many: IdleAfter, Hot and ShardCount have no effect. All nodes must use the same n, for as long as
-// the cluster exists. Anything below 1 panics. A node that has joined a cluster refuses more than 16 384.
+// Numbered gives the kind n actors that are always active: their keys are the decimal numbers "0"
+// to n-1, and there are no others. Each has a shard of its own, so that they are spread evenly over
+// the nodes. An actor becomes active, and its Init is called, as soon as a node has its shard,
+// without a message; an actor that ends is activated again within about a second. They are not
+// passivated when they are idle or when there are too many: IdleAfter, Hot and ShardCount have no
+// effect. All nodes must use the same n, for as long as the cluster exists. Anything below 1
+// panics. A node that has joined a cluster refuses more than 16 384.
 func Numbered(n int) KindOption {
 	required(n > 0, "Numbered(%d): there must be at least one actor", n)
 	return func(c *kindConfig) { c.numbered, c.shards = true, n }
 }
 
-// Elsewhere is for a node that has references to the actors of a kind, and never an activation.
+// Elsewhere makes a node have references to the actors of a kind, but never an activation.
 func Elsewhere() KindOption { return func(c *kindConfig) { c.away = true } }
 
-// Claiming tells a store who has a shard before anything of the shard is read: claim makes the store
-// refuse, from now on, writes for the shard with a lower epoch, see [Activation]. If claim fails, the
-// shard waits, and claim is called again. A node that is alone has no shards, and claims none.
+// Claiming tells a store the owner of a shard before anything of the shard is read: claim must make
+// the store refuse, from then on, writes for the shard with a lower epoch, see [Activation]. If
+// claim fails, the shard waits, and claim is called again. A node that is alone has no shards, and
+// claims none.
 func Claiming(claim func(ctx context.Context, s Shard) error) KindOption {
 	required(claim != nil, "Claiming: the function is nil")
 	return func(c *kindConfig) { c.claims = append(c.claims, claim) }
 }
 
-// Supervised says how failures are handled. Without it an actor is restarted 10 times in a minute;
-// then it ends with the reason [actor.Failed], what is in its mailbox becomes dead letters, and its
-// next message activates it again. [actor.Escalate] is [actor.Stop] here: the failure of one key does
-// not affect the others.
+// Supervised sets how failures are handled. Without it an actor is restarted 10 times in a minute;
+// then it ends with the reason [actor.Failed], the messages in its mailbox become dead letters, and
+// its next message activates it again. [actor.Escalate] is [actor.Stop] here: the failure of one
+// key does not affect the others.
 func Supervised(s actor.SuperviseOption) KindOption {
 	return func(c *kindConfig) { c.super = []actor.SpawnOption{s} }
 }
@@ -117,20 +119,20 @@ func Spawning(opts ...actor.SpawnOption) KindOption {
 	return func(c *kindConfig) { c.spawn = append(c.spawn, opts...) }
 }
 
-// Activation is an actor that is to be spawned.
+// Activation describes an actor to be spawned.
 type Activation struct {
-	// Parent is what to spawn it with.
+	// Parent is the parent to spawn it with.
 	Parent actor.Spawner
 	Key    string
-	// Shard is the shard that it belongs to: what it writes goes to a store with that epoch, see
+	// Shard is the shard that it belongs to: its writes to a store carry that epoch, see
 	// [Claiming]. Its Group is the name of the kind. On a node that is alone the epoch is 1.
 	Shard Shard
 }
 
-// Register makes a kind of virtual actors: newActor makes the state of the one with that key, for each
-// activation and each restart. The activations are children of an actor at the root with the name of
-// the kind. On a node that has joined a cluster, the keys are divided among all its nodes that
-// register the kind: all with the same name and types.
+// Register makes a kind of virtual actors: newActor makes the state of the actor with that key, for
+// each activation and each restart. The activations are children of an actor at the root with the
+// name of the kind. On a node that has joined a cluster, the keys are divided among all its nodes
+// that register the kind: all with the same name and types.
 //
 // It fails with [actor.ErrNameTaken], with [actor.ErrBadName] or, when the system has stopped, with
 // [actor.ErrStopped].
@@ -144,10 +146,11 @@ func Register[M any, A actor.Actor[M]](node *Node, name string, newActor func(ke
 // RegisterSpawned is [Register] for actors that something other than [actor.TrySpawn] spawns. Durable
 // ones of package persist have [RegisterDurable].
 //
-// spawn must spawn one actor with at.Parent for its parent, and return its reference; the name that it gives
-// is ignored. It is called by whoever sends the first message, or where the activation before ends,
-// concurrently for several keys, and must not block. If it fails, or panics, what the actor was told becomes
-// dead letters, and an activation that it has made nevertheless is stopped.
+// spawn must spawn one actor with at.Parent for its parent, and return its reference; the name that
+// it gives is ignored. It is called by the sender of the first message, or where the previous
+// activation ends, concurrently for several keys, and must not block. If it fails or panics, the
+// messages to the actor become dead letters, and an activation that it has made nevertheless is
+// stopped.
 func RegisterSpawned[M any](node *Node, name string, spawn func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error), opts ...KindOption) (*Kind[M], error) {
 	required(node != nil, "Register: the node is nil")
 	required(spawn != nil, "RegisterSpawned: the function that spawns is nil")
@@ -208,9 +211,9 @@ func Singleton[M any, A actor.Actor[M]](node *Node, name string, newActor func()
 	return k.Ref("0"), nil
 }
 
-// Spread registers a kind with n actors, which are always active and evenly spread over the nodes, see
-// [Numbered]: newActor makes the state of the one with that number, from 0 to n-1. The options are those
-// of [Register]. [Kind.Routed] makes a router of them.
+// Spread registers a kind with n actors, which are always active and evenly spread over the nodes,
+// see [Numbered]: newActor makes the state of the actor with that number, from 0 to n-1. The
+// options are those of [Register]. [Kind.Routed] returns a router over them.
 //
 // It fails as Register does.
 func Spread[M any, A actor.Actor[M]](node *Node, name string, n int, newActor func(number int) A, opts ...KindOption) (*Kind[M], error) {
@@ -221,11 +224,12 @@ func Spread[M any, A actor.Actor[M]](node *Node, name string, n int, newActor fu
 	}, append(slices.Clip(opts), Numbered(n))...)
 }
 
-// RegisterDurable is [Register] for durable actors of package persist, which embed [persist.Events] or
-// [persist.Durable]. All nodes write to the same journal, in a store that several processes can write to.
-// An actor writes in the name of its shard, "kind/number", and with its epoch: when another node has taken
-// that over, what an older activation still records is refused, and whoever waits for it has
-// [persist.ErrFenced]. The ids of the actors are their paths, "/kind/key".
+// RegisterDurable is [Register] for durable actors of package persist, which embed [persist.Events]
+// or [persist.Durable]. All nodes write to the same journal, in a store that several processes can
+// write to. An actor writes in the name of its shard, "kind/number", with the shard's epoch: when
+// another node has taken the shard over, anything that an older activation still records is
+// refused, and askers that wait for it get [persist.ErrFenced]. The ids of the actors are their
+// paths, "/kind/key".
 func RegisterDurable[M any, A actor.Actor[M]](node *Node, name string, p *persist.Persistence, newActor func(key string) A, opts ...KindOption) (*Kind[M], error) {
 	required(p != nil, "RegisterDurable: the persistence is nil")
 	required(newActor != nil, "RegisterDurable: the function that makes an actor's state is nil")
@@ -237,9 +241,9 @@ func RegisterDurable[M any, A actor.Actor[M]](node *Node, name string, p *persis
 	}, opts...)
 }
 
-// Ref returns the reference of the actor with that key. It sends nothing and activates nothing. It panics
-// if the key has not 1 to 1024 bytes, see [actor.CheckKey], or is not one of the numbers of a kind that is
-// [Numbered].
+// Ref returns the reference of the actor with that key. It sends nothing and activates nothing. It
+// panics if the key does not have 1 to 1024 bytes, see [actor.CheckKey], or is not one of the
+// numbers of a kind that is [Numbered].
 func (k *Kind[M]) Ref(key string) actor.Ref[M] {
 	if !k.table.has(key) {
 		panic(fmt.Sprintf("cluster: Ref(%q): the keys of the kind %q are 0 to %d", key, k.Name(), k.table.shards()-1))
@@ -247,12 +251,13 @@ func (k *Kind[M]) Ref(key string) actor.Ref[M] {
 	return k.table.virtual.Ref(key)
 }
 
-// Routed returns a reference that passes on each message to some of the actors of a kind that is
-// [Numbered], as a strategy of package router says: router.RoundRobin, for example. Keep what it returns:
-// each call starts over. Stop, Drain and Kill of it end the kind on this node. It panics if the kind is not
-// Numbered, and fails with [actor.ErrStopped].
+// Routed returns a reference that passes each message on to some of the actors of a kind that is
+// [Numbered], chosen by a strategy of package router, for example router.RoundRobin. Keep the
+// reference: each call starts over. Stop, Drain and Kill of it end the kind on this node. It panics
+// if the kind is not Numbered, and fails with [actor.ErrStopped].
 //
-// A strategy that looks at the mailboxes of actors, such as router.LeastLoaded, sees those of this node.
+// A strategy that examines the mailboxes of actors, such as router.LeastLoaded, sees only those on
+// this node.
 func (k *Kind[M]) Routed(strategy func(*actor.System, []actor.Ref[M]) actor.Route[M]) (actor.Ref[M], error) {
 	required(k.table.cfg.numbered, "Routed: the kind %q is not Numbered", k.Name())
 	required(strategy != nil, "Routed: the strategy is nil")
@@ -283,7 +288,7 @@ func (k *Kind[M]) Owner(key string) (node string, ok bool) {
 // Active returns how many actors of the kind are active here, or are about to be.
 func (k *Kind[M]) Active() int { return k.table.len() }
 
-// required panics when a programmer's error has been made.
+// required panics if ok is false, which is a programming error.
 func required(ok bool, format string, args ...any) {
 	if !ok {
 		panic("cluster: " + fmt.Sprintf(format, args...))

@@ -9,53 +9,56 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// lot is a shard of a kind as one node has it: the handles of its keys, while it is here, and the messages
-// that wait until it is known where they go. Whoever sends comes by; what changes is changed by the turn of
-// the router.
+// lot is one node's view of a shard of a kind: the handles of its keys, while the shard is here,
+// and the messages that wait until it is known where they go. Senders read it; only the router's
+// turn changes it.
 //
 // The order of a sender's messages to a key is kept over a planned move from A to B like this:
 //
-//   - A stops the activations and gives B what they have left, and after that what has come meanwhile,
-//     over the session that everything between A and B takes.
-//   - Another node, which has sent to A, learns of B. It closes a gate for what is to go to B, and has
-//     a mark follow, by way of A, what it has sent. The mark goes wherever messages go, and waits where
-//     they wait. When it has come to the owner, the gate is opened. A gate holds up what would have gone to
-//     A before: what this node sends, and what has come with a lower stamp than the epoch of A. So a mark
-//     waits only for gates of greater epochs than its own stamp, and two never for each other.
-//   - A node that gets a message for a shard that it does not have sends it on. The stamp of a message is
-//     the epoch for which it was sent, and who sends it on knows a greater one: so there is an end.
+//   - A stops the activations and sends B the messages that they have left, and then those that
+//     have come meanwhile, over the one session between A and B.
+//   - Another node, which has sent to A, learns of B. It closes a gate for messages to B, and sends
+//     a mark after what it has sent, by way of A. The mark goes wherever messages go, and waits
+//     where they wait. When it has reached the owner, the gate is opened. A gate holds back what
+//     would have gone to A before: messages that this node sends, and those that have come with a
+//     lower stamp than the epoch of A. So a mark waits only for gates of greater epochs than its
+//     own stamp, and two marks never wait for each other.
+//   - A node that gets a message for a shard that it does not have forwards it. The stamp of a
+//     message is the epoch for which it was sent, and a node that forwards it knows a greater one,
+//     so forwarding ends.
 //
-// A message with the stamp of the present epoch, or a greater one, has come to the right node, which may not
-// know that yet, or may not be ready: it waits apart in early, and not behind what waits for the gate.
+// A message with the stamp of the current epoch, or a greater one, has come to the right node,
+// which may not know that yet, or may not be ready: it waits separately in early, and not behind
+// messages that wait for the gate.
 type lot[M any] struct {
-	open atomic.Bool   // messages of this node go to live activations without a look at what follows
-	held atomic.Uint64 // the epoch of the activations, 0 if there must be none; the node's lease counts as well
+	open atomic.Bool   // messages of this node go to live activations without checking the fields below
+	held atomic.Uint64 // the epoch of the activations, 0 if there must be none; they need the node's lease as well
 
 	mu sync.RWMutex
 	m  map[string]*handle[M] // guarded by mu
 
 	// Changed by the router's turn, with mu held.
-	epoch   uint64        // of the owner, as far as it is known; 0 if nobody is
-	mine    bool          // it is this node
-	here    bool          // it is, and is ready
-	to      peer          // it is this one, the zero peer for one that is not known
-	gates   []*gate       // what is sent to the owner waits for them
-	giving  []func(error) // wait until nothing of it is here any more
-	later   []parcel[M]   // marks of an epoch that is not known yet
-	pumping bool          // the router sends what waits
+	epoch   uint64        // of the owner, as far as known; 0 if there is none
+	mine    bool          // this node is the owner
+	here    bool          // this node is the owner, and ready
+	to      peer          // the owner, if another node; the zero peer if unknown
+	gates   []*gate       // messages to the owner wait for these
+	giving  []func(error) // called when nothing of the shard is here any more
+	later   []parcel[M]   // marks of an epoch that is unknown yet
+	pumping bool          // the router is sending the waiting messages
 	full    bool          // there was no room on the way to the owner: the router looks again by itself
 
 	// Guarded by mu.
 	sent    bool        // something has been sent to the owner in this epoch
-	cut     bool        // it cannot be reached
-	flying  int         // how many are sending beside the router
+	cut     bool        // the owner cannot be reached
+	flying  int         // how many senders besides the router are sending
 	looking bool        // the router was told of a message that has come to wait, and has not looked since
 	left    []parcel[M] // what activations have left: older than what follows
 	early   []parcel[M]
 	queue   []parcel[M]
 }
 
-// gate is what a node waits for before it sends to a new owner what it would have sent to a former one.
+// gate is what a node waits for before it sends a new owner what it would have sent a former one.
 type gate struct {
 	via   peer   // the owner to whom it has sent before
 	stamp uint64 // and the epoch in which it has
@@ -87,7 +90,7 @@ func (p *parcel[M]) stamp() uint64 {
 	return p.m.Stamp()
 }
 
-// way is where a message goes.
+// way says where a message goes.
 type way uint8
 
 const (
@@ -96,7 +99,7 @@ const (
 	toWait
 )
 
-// blocked reports whether something with that stamp waits for a gate. REQUIRES: mu held.
+// blocked reports whether a message with that stamp has to wait for a gate. REQUIRES: mu held.
 func (l *lot[M]) blocked(stamp uint64) bool {
 	for _, g := range l.gates {
 		if stamp < g.stamp {
@@ -106,7 +109,7 @@ func (l *lot[M]) blocked(stamp uint64) bool {
 	return false
 }
 
-// unblocked takes from a list what does not wait for a gate. REQUIRES: mu held.
+// unblocked splits a list into what may be sent and what waits for a gate. REQUIRES: mu held.
 func (l *lot[M]) unblocked(list []parcel[M]) (mail, waits []parcel[M]) {
 	if len(l.gates) == 0 {
 		return list, nil
@@ -121,7 +124,8 @@ func (l *lot[M]) unblocked(list []parcel[M]) (mail, waits []parcel[M]) {
 	return mail, waits
 }
 
-// enter says where a message of that stamp goes now. If it does not wait, leave must follow.
+// enter returns where a message with that stamp goes now. If it does not wait, leave must be called
+// afterwards.
 func (l *lot[M]) enter(stamp uint64) (w way, to peer, epoch uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +147,7 @@ func (l *lot[M]) enter(stamp uint64) (w way, to peer, epoch uint64) {
 	return toPeer, l.to, l.epoch
 }
 
-// leave ends what enter has begun. It reports whether the router has to look.
+// leave ends a send that enter has begun. It reports whether the router has to look.
 func (l *lot[M]) leave() (look bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,14 +155,14 @@ func (l *lot[M]) leave() (look bool) {
 	return l.flying == 0 && (l.giving != nil || slices.ContainsFunc(l.gates, (*gate).unsent))
 }
 
-// park adds a message that waits. parked counts it; one in each lot may always wait. lost is the peer that could
-// not be reached, the zero peer for none: it may not be the owner any more. look says that the router has to be
-// told: what the message has waited for may have come to an end meanwhile.
+// park adds a message that waits. parked counts it; one in each lot may always wait. lost is the
+// peer that could not be reached, the zero peer for none; it may no longer be the owner. look says
+// that the router has to be told, because the message may no longer have a reason to wait.
 func (l *lot[M]) park(m actor.Held[M], parked *parking, lost peer) (ok, look bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = l.cut || lost != peer{} && lost == l.to
-	l.open.Store(false) // until the router has sent it: what follows must not find another way
+	l.open.Store(false) // until the router has sent it: later messages must not overtake it
 	p := parcel[M]{m: m, counted: true, since: time.Now()}
 	stamp := m.Stamp()
 	list, ready := &l.queue, !l.blocked(stamp) && (l.here || l.sendsOn())
@@ -169,15 +173,16 @@ func (l *lot[M]) park(m actor.Held[M], parked *parking, lost peer) (ok, look boo
 		return false, false
 	}
 	*list = append(*list, p)
-	look = ready && !l.pumping && !l.looking // a look costs as much as waits, so many share one
+	look = ready && !l.pumping && !l.looking // a look costs as much as there are messages waiting, so many share one
 	l.looking = l.looking || look
 	return true, look
 }
 
-// sendsOn reports whether the router may send to the owner what waits. REQUIRES: mu held.
+// sendsOn reports whether the router may send the waiting messages to the owner. REQUIRES: mu held.
 func (l *lot[M]) sendsOn() bool { return !l.here && l.to != (peer{}) && !l.cut && !l.full }
 
-// yield takes what an activation has left, and what its handle holds, since it may not have another one.
+// yield takes the messages that an activation has left and those that its handle holds, because the
+// handle may not get another activation.
 func (l *lot[M]) yield(mail []actor.Held[M]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,7 +192,8 @@ func (l *lot[M]) yield(mail []actor.Held[M]) {
 	}
 }
 
-// reroute notes who has the shard in a new epoch. It reports whether activations are to be stopped.
+// reroute records the owner of the shard in a new epoch. It reports whether activations have to be
+// stopped.
 func (l *lot[M]) reroute(epoch uint64, mine bool, to peer, gated func(old peer) bool) (stop bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,14 +234,14 @@ func (l *lot[M]) reroute(epoch uint64, mine bool, to peer, gated func(old peer) 
 	return stop
 }
 
-// close ends the shard's being here. REQUIRES: mu held.
+// close records that the shard is no longer here. REQUIRES: mu held.
 func (l *lot[M]) close() {
 	l.here = false
 	l.open.Store(false)
 	l.held.Store(0)
 }
 
-// take notes that the shard is here, and ready. It fails if it is another's by now.
+// take records that the shard is here, and ready. It fails if the shard has another owner by now.
 func (l *lot[M]) take(epoch uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,7 +253,7 @@ func (l *lot[M]) take(epoch uint64) error {
 	return nil
 }
 
-// drop notes that the shard of that epoch is not here any more. It reports whether it was.
+// drop records that the shard of that epoch is no longer here. It reports whether it was.
 func (l *lot[M]) drop(epoch uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +264,8 @@ func (l *lot[M]) drop(epoch uint64) bool {
 	return true // also after a Give that was cut short
 }
 
-// give is drop for a shard that another node is to have: done is called when nothing of it is here.
+// give is drop for a shard that goes to another node: done is called when nothing of it is here any
+// more.
 func (l *lot[M]) give(done func(error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +284,7 @@ const (
 	lotThere         // send what waits to the owner
 )
 
-// next says what the router has to do, with what. valid says whether the node's lease holds.
+// next returns what the router has to do, and with what. valid says whether the node's lease holds.
 func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail []parcel[M]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -324,7 +331,8 @@ func (l *lot[M]) next(valid bool) (d lotDuty, done []func(error), g *gate, mail 
 	return d, nil, nil, mail
 }
 
-// putBack takes back what the owner could not be sent: it cannot be reached, or there is no room on the way.
+// putBack takes back messages that could not be sent to the owner, because it cannot be reached or
+// there is no room on the way.
 func (l *lot[M]) putBack(mail []parcel[M], cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -332,7 +340,7 @@ func (l *lot[M]) putBack(mail []parcel[M], cut bool) {
 	l.queue = append(mail, l.queue...)
 }
 
-// retry notes that there may be room on the way to the owner again.
+// retry records that there may be room on the way to the owner again.
 func (l *lot[M]) retry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,7 +362,8 @@ func (l *lot[M]) addMark(k *mark) {
 	}
 }
 
-// returned notes that the mark of a gate has come back: again says that it has to be sent once more.
+// returned records the answer to the mark of a gate: again says that the mark has to be sent once
+// more.
 func (l *lot[M]) returned(g *gate, again, came bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -365,11 +374,11 @@ func (l *lot[M]) returned(g *gate, again, came bool) {
 	l.gates = slices.DeleteFunc(l.gates, func(other *gate) bool { return other == g })
 }
 
-// expire takes what has waited since before a time.
+// expire takes the messages that have waited since before a time.
 func (l *lot[M]) expire(before time.Time) (mail []parcel[M], waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// One whose mark has not come back, since the router has failed meanwhile.
+	// Remove gates whose mark was never answered because the router has failed meanwhile.
 	l.gates = slices.DeleteFunc(l.gates, func(g *gate) bool { return g.since.Before(before.Add(-parkTime)) })
 	for _, list := range []*[]parcel[M]{&l.left, &l.early, &l.queue, &l.later} {
 		var kept []parcel[M]

@@ -16,34 +16,34 @@ import (
 	"github.com/greenroom-go/greenroom/remote"
 )
 
-// The times of a lease unless told otherwise.
+// Default times of a lease.
 const (
 	defaultTTL    = 15 * time.Second
 	defaultMargin = 3 * time.Second
-	settleTime    = 5 * time.Second // no shard is moved for balance so soon after a join
-	rankDelay     = 2 * time.Second // so long the coordinator may do nothing until the next one does it
+	settleTime    = 5 * time.Second // after a join, before shards are moved for balance
+	rankDelay     = 2 * time.Second // how long the coordinator may do nothing before the next one acts
 	putPatience   = 2 * time.Second // for one call of the engine
-	resumeWithin  = 5 * time.Minute // for how long a session may be broken that nobody has given up
+	resumeWithin  = 5 * time.Minute // how long a session may be broken before it is given up
 )
 
-// Config is how a system joins a cluster.
+// Config configures how a system joins a cluster.
 type Config struct {
 	// Engine is the means by which the members agree. It is required.
 	Engine Engine
-	// Remote says how the system connects to those of the other members, so that messages can go there.
-	// Its Peers are not needed: members know each other's addresses from the engine. Its ResumeWithin is 5
-	// minutes by default: the cluster decides whether a member is lost, and then ends its session. The
-	// system stays connected with all members, unless OnlySilence is set. nil is for a member that only
-	// holds shards.
+	// Remote says how the system connects to those of the other members, so that messages can go
+	// there. Its Peers are not needed: members know each other's addresses from the engine. Its
+	// ResumeWithin is 5 minutes by default: the cluster decides whether a member is lost, and then
+	// ends its session. The system stays connected with all members, unless OnlySilence is set. If
+	// Remote is nil, the member only holds shards.
 	Remote *remote.Config
-	// Advertise is the address at which the others reach the one of Remote, by default that address. It is
-	// required if Remote listens on all addresses of the host, as ":7000" says.
+	// Advertise is the address at which the others reach this member, by default the address of
+	// Remote. It is required if Remote listens on all addresses of the host, as with ":7000".
 	Advertise string
 	// TTL is how long others wait for a silent member: 15 seconds by default, and at least one. All
 	// members should have the same TTL: of two different ones, the longer applies.
 	TTL time.Duration
-	// Margin is how much earlier a member ends its own lease than others do, a fifth of TTL by default:
-	// the clocks of two members may differ in speed by as much of TTL.
+	// Margin is how much earlier a member considers its lease over than others do, a fifth of TTL
+	// by default: the clocks of two members may differ in speed by that much in TTL.
 	Margin time.Duration
 	// OnlySilence makes this member ignore that the address of another one refuses connections. Otherwise that
 	// is evidence that the other's process has ended, and nobody waits for it, see the package's documentation.
@@ -60,22 +60,22 @@ type Config struct {
 	rules rules // of a lease; tests plant mistakes
 }
 
-// rules are the decisions on which it rests that no shard has two owners.
+// rules are the decisions that guarantee that no shard has two owners.
 type rules struct {
 	clock    func() time.Duration                                 // a monotonic clock
-	lease    func(began, ended, left time.Duration) time.Duration // until when a lease holds after a renewal
+	lease    func(began, ended, left time.Duration) time.Duration // when a lease ends after a renewal
 	unsure   func(err error) bool                                 // reports whether a renewal has failed
 	gone     func(c census, id identity) bool                     // reports whether an owner's lease is over
-	patience func(ttl time.Duration) time.Duration                // how long others wait for a beat
+	patience func(ttl time.Duration) time.Duration                // how long others wait for a renewal
 	epochs   func(before, after *shardMap)                        // the epochs of a map that is put
-	links    links                                                // in place of those of Config.Remote,
+	links    links                                                // instead of those of Config.Remote,
 	types    *codec.Types                                         // and its types
 	proc     string                                               // the identity of this process
 	ended    func(proc string) bool                               // reports whether a process has certainly ended
-	routes   routeRules                                           // mistakes of what rests on that
+	routes   routeRules                                           // planted mistakes in the routing
 }
 
-// routeRules are mistakes in what is done with virtual actors.
+// routeRules are mistakes that tests plant in the routing of virtual actors.
 type routeRules struct {
 	noGates    bool // the order of messages is not kept over moves
 	lateClaims bool // a shard is claimed after it is used
@@ -127,7 +127,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	return cfg, nil
 }
 
-// isUnspecified reports whether an address to listen on has no host, or all.
+// isUnspecified reports whether an address to listen on has no host, or means all addresses.
 func isUnspecified(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil { // also the empty one: the system does not listen, or cannot
@@ -163,24 +163,26 @@ type Node struct {
 type links interface {
 	Meet(node, addr string)
 	Lose(node string, incarnation uint32)
-	// Connect makes a connection with that incarnation if there is none, and was none. It does not wait.
+	// Connect connects to that incarnation unless there is or was a connection. It does not wait.
 	Connect(node string, incarnation uint32)
-	// Ended returns what reports whether there was a connection with an incarnation, and there is none now.
+	// Ended returns a function that reports whether there was a connection with an incarnation, and
+	// there is none now.
 	Ended() func(node string, incarnation uint32) bool
 	// Refuses reports whether the address of a member refuses connections. It may block.
 	Refuses(ctx context.Context, r record, name string) bool
 }
 
-// Alone returns a node without others: all virtual actors are active here. It ends with its system.
+// Alone returns a node that is not in a cluster: all virtual actors are active on it. It ends with
+// its system.
 func Alone(sys *actor.System) *Node {
 	n := &Node{sys: sys, alone: true, over: make(chan struct{}), hosts: make(map[string]bool)}
 	return n
 }
 
-// Join makes a system a member of the cluster that has the engine. It does not wait: until the engine has
-// taken the member's record, and a former one of that name is known to be gone, it holds no shards. The
-// member is an actor "/cluster" of the system and ends with it; call [Node.Leave] first to give the
-// shards away, which otherwise wait until the lease expires.
+// Join makes a system a member of the cluster that has the engine. Join does not wait: until the
+// engine has accepted the member's record, and a former member of that name is known to be gone,
+// the member holds no shards. The member is an actor "/cluster" of the system and ends with it;
+// call [Node.Leave] first to give the shards away, which otherwise wait until the lease expires.
 //
 // With [Config.Remote] the system listens, as [remote.Listen] says, and knows the addresses of the other
 // members from the engine. A system that has ended its membership may join again without Remote; with Remote
@@ -207,8 +209,8 @@ func Join(sys *actor.System, cfg Config) (*Node, error) {
 		}
 	}
 	n.until.Store(-1)
-	// It is not restarted: what it held it must drop, and its lease has a number of its own. It fails with its
-	// router: what that has lost nobody knows.
+	// The keeper is not restarted: it must drop what it held, and its lease has a number of its
+	// own. It fails with its router, because it is unknown what that has lost.
 	escalate := actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate }))
 	n.keeper, err = actor.TrySpawn(sys, "cluster", func() *keeper { return newKeeper(n) }, actor.Temporary, escalate)
 	if err != nil {
@@ -238,8 +240,8 @@ func (n *Node) Remote() *remote.Node { return n.remote }
 // Name returns the name of the member, which is that of the system.
 func (n *Node) Name() string { return n.sys.Name() }
 
-// Valid reports whether the member has a lease at this moment. Without one it must not use what it
-// holds. A node that is alone needs none.
+// Valid reports whether the member has a lease at this moment. Without a lease it must not use what
+// it holds. A node that is alone needs none.
 func (n *Node) Valid() bool { return n.alone || int64(n.cfg.rules.clock()) < n.until.Load() }
 
 // Done is closed when the member has left, was declared dead, has failed or has ended with its system.
@@ -255,7 +257,7 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// hasEnded reports whether the node is no member any more.
+// hasEnded reports whether the node is no longer a member.
 func (n *Node) hasEnded() bool {
 	select {
 	case <-n.over:

@@ -16,21 +16,23 @@ import (
 	"github.com/greenroom-go/greenroom/remote"
 )
 
-// A crash is proved, silence is waited for. When a process ends, its kernel closes its connections at once,
-// and refuses further ones. A process that is stopped does neither, nor does a host that is cut off. So a
-// member is declared dead at once if its session with this one has ended and its address refuses
-// connections, here and at a third member that has no open session with it, each twice. That does not lean on clocks: who lives refuses
+// A crash can be proved; after silence, the members wait for the lease. When a process ends, its
+// kernel closes its connections at once, and refuses further ones. A process that is stopped does
+// neither, nor does a host that is cut off. So a member is declared dead at once if its session
+// with this one has ended and its address refuses connections, here and at a third member that has
+// no open session with it, each twice. That does not depend on clocks: a live member refuses
 // nothing, unless something else answers for its address, see [Config.OnlySilence].
 //
-// A process that has begun anew under the name of a member, at its address, has the others be accepted there. If it is on
-// the same machine it sees for itself that the former process is not there any more, unless OnlySilence is set.
+// A process that was restarted under the name of a member, at its address, accepts connections
+// there. If it is on the same machine it can see for itself that the former process no longer
+// exists, unless OnlySilence is set.
 
 const (
 	proofTick  = 250 * time.Millisecond
 	proofDials = 2
-	proofPause = 100 * time.Millisecond // between them
+	proofPause = 100 * time.Millisecond // between the two attempts
 	proofLimit = time.Second            // for both
-	proofAgain = 3 * markLimit          // after which a proof that has no outcome is begun anew
+	proofAgain = 3 * markLimit          // after which a proof without a result is started again
 )
 
 // probe asks a node whether the address of a member refuses connections there as well.
@@ -43,8 +45,8 @@ type probe struct {
 // tcpLinks are the connections of package remote.
 type tcpLinks struct{ *remote.Node }
 
-// Ended implements links. A process that has begun anew under the same name may be connected by now: that must not hide
-// that the former one has crashed.
+// Ended implements links. A process restarted under the same name may be connected by now, which
+// must not hide that the former one has crashed.
 func (l tcpLinks) Ended() func(node string, incarnation uint32) bool {
 	peers := l.Peers() // once for all
 	return func(node string, incarnation uint32) bool {
@@ -81,11 +83,11 @@ func (l tcpLinks) Refuses(ctx context.Context, r record, name string) bool {
 	return true
 }
 
-// trusts reports whether refused connections are evidence.
+// trusts reports whether refused connections count as evidence.
 func (k *keeper) trusts() bool { return k.m.links != nil && !k.m.cfg.OnlySilence }
 
-// connect has a connection with a member be there whose record was renewed just now: only the end of one is evidence,
-// and it may be that there is nothing to say to the member.
+// connect makes sure that there is a connection with a member whose record was just renewed, even
+// if there is nothing to send: only the end of a connection is evidence.
 func (k *keeper) connect(name string, r record) {
 	if k.trusts() && name != k.m.sys.Name() && r.State != stateDead && r.Addr != "" {
 		k.m.links.Connect(name, r.System)
@@ -115,7 +117,7 @@ func (k *keeper) prove(ctx *actor.Context[step]) {
 	}
 }
 
-// refuses finds out whether a member refuses connections.
+// refuses determines whether a member refuses connections.
 func (k *keeper) refuses(ctx *actor.Context[step], name string, r record, then func(ctx *actor.Context[step], refused bool)) {
 	links := k.m.links
 	actor.Pipe(ctx, func(ctx context.Context) (bool, error) { return links.Refuses(ctx, r, name), nil }, func(refused bool, err error) step {
@@ -123,7 +125,7 @@ func (k *keeper) refuses(ctx *actor.Context[step], name string, r record, then f
 	})
 }
 
-// callWitness asks the others whether they see that as well: one is enough.
+// callWitness asks the others whether they see that as well; one is enough.
 func (k *keeper) callWitness(self actor.Ref[step], m probe) {
 	k.m.tell(func(ctx *actor.Context[any], r *router) {
 		others := slices.DeleteFunc(r.others(), func(p peer) bool { return p.node == m.Name })
@@ -150,7 +152,7 @@ func (k *keeper) callWitness(self actor.Ref[step], m probe) {
 	})
 }
 
-// witness answers a probe: nil for one that is refused here as well.
+// witness answers a probe, with nil if connections are refused here as well.
 func (k *keeper) witness(ctx *actor.Context[step], m probe, answer func(error)) {
 	s := k.sightings[m.Name]
 	if s.Join != m.Join || !k.trusts() {
@@ -168,7 +170,7 @@ func (k *keeper) witness(ctx *actor.Context[step], m probe, answer func(error)) 
 
 var errNoWitness = errors.New("the address is not known to refuse connections")
 
-// proved goes on with what the others have said.
+// proved continues with the others' answers.
 func (k *keeper) proved(ctx *actor.Context[step], m probe, seen bool) {
 	delete(k.proving, identity{m.Name, m.Join})
 	if s := k.sightings[m.Name]; seen && !k.declaring && s.Join == m.Join && s.State != stateDead {

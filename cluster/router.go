@@ -16,19 +16,19 @@ const (
 	parkTime    = 20 * time.Second // for how long a message waits for an owner
 	routerTick  = time.Second
 	markLimit   = 5 * time.Second       // for one mark; it is sent again
-	roomPause   = 20 * time.Millisecond // until what found no room on its way is sent again
+	roomPause   = 20 * time.Millisecond // until messages that found no room are sent again
 	farewells   = 10 * time.Second
 	localForAsk = 24 * time.Hour // an ask of this node itself ends with the router
 )
 
-// errMovedOn is why a shard is not taken, and errNotKnown why a farewell is not answered.
+// errMovedOn says why a shard is not taken, and errNotKnown why a farewell is not answered.
 var (
 	errMovedOn  = errors.New("the shard has moved on")
 	errNotKnown = errors.New("the maps are not known yet, or something is on its way by former ones")
 )
 
-// router is the actor of a node that moves what belongs to virtual actors: it follows the maps of all kinds,
-// and sends on what has waited. All that changes where messages go is done in its turns.
+// router is the actor of a node that routes messages to virtual actors: it follows the maps of all
+// kinds, and forwards messages that have waited. Only its turns change where messages go.
 type router struct {
 	node  *Node
 	kinds map[string]routed
@@ -51,20 +51,20 @@ type routed interface {
 	shards() int
 }
 
-// peer is another node as messages reach it. The zero peer is nobody.
+// peer is another node as the destination of messages. The zero peer is none.
 type peer struct {
 	node   string
 	inc    uint32
 	router actor.PID
 }
 
-// peers are those that are known, as the records of the members say.
+// peers are the known peers, according to the members' records.
 type peers map[identity]peer
 
-// What routers tell each other.
+// The messages between routers.
 type (
-	// barrier follows the messages that a node has sent for a shard. The answer says that they have come
-	// to its owner.
+	// barrier follows the messages that a node has sent for a shard. The answer says that they have
+	// reached the owner.
 	barrier struct {
 		actor.Returns[bool]
 		Kind  string
@@ -72,15 +72,15 @@ type (
 		Stamp uint64
 		Want  uint64
 	}
-	// resignation asks a node to heed that a member leaves. The answer has the versions of its maps, after
-	// which nothing is to be given to that member.
+	// resignation asks a node to heed that a member leaves. The answer has the versions of its maps
+	// after which nothing is given to that member.
 	resignation struct {
 		actor.Returns[map[string]uint64]
 		Name string
 		Join uint64
 	}
-	// farewell asks whether a node knows the maps as they are at least, and nothing of it is on its way
-	// to former owners.
+	// farewell asks whether a node knows at least these versions of the maps, and has nothing in
+	// flight to former owners.
 	farewell struct {
 		actor.Returns[bool]
 		Maps map[string]uint64
@@ -101,7 +101,7 @@ type task struct {
 	do func(ctx *actor.Context[any], r *router, done func(error))
 }
 
-// stroke is what this node itself tells the router to do.
+// stroke is something that this node tells its router to do.
 type stroke func(ctx *actor.Context[any], r *router)
 
 func newRouter(n *Node) *router {
@@ -163,7 +163,7 @@ func (r *router) Receive(ctx *actor.Context[any], m any) error {
 		})
 	case farewell:
 		p, began := actor.Promise(ctx, m), time.Now()
-		late := func() bool { return time.Since(began) > markLimit } // who asks has given up
+		late := func() bool { return time.Since(began) > markLimit } // the asker has given up
 		r.when(ctx, func() bool { return r.knows(m.Maps) || late() }, func() {
 			if r.knows(m.Maps) {
 				p.Resolve(true)
@@ -206,7 +206,7 @@ func (r *router) when(ctx *actor.Context[any], holds func() bool, then func()) {
 	ctx.After(fmt.Sprint("when ", r.waiting), 20*time.Millisecond, stroke(func(ctx *actor.Context[any], r *router) { r.when(ctx, holds, then) }))
 }
 
-// tick ends what has waited for too long, and goes on with what can go on again.
+// tick ends what has waited for too long, and resumes what can continue.
 func (r *router) tick(ctx *actor.Context[any]) {
 	before := time.Now().Add(-parkTime)
 	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
@@ -214,7 +214,7 @@ func (r *router) tick(ctx *actor.Context[any]) {
 	}
 }
 
-// follow notes a map.
+// follow records a map.
 func (r *router) follow(ctx *actor.Context[any], name string, m *shardMap) {
 	if had := r.maps[name]; had != nil && had.version >= m.version {
 		return
@@ -234,7 +234,7 @@ func (r *router) add(ctx *actor.Context[any], name string, kind routed) {
 	}
 }
 
-// meet notes who this node and its peers are.
+// meet records who this node and its peers are.
 func (r *router) meet(ctx *actor.Context[any], self identity, p peers) {
 	r.self, r.peers = self, p
 	for _, name := range slices.Sorted(maps.Keys(r.kinds)) {
@@ -244,7 +244,7 @@ func (r *router) meet(ctx *actor.Context[any], self identity, p peers) {
 	}
 }
 
-// gone reports whether a peer is not among the members any more.
+// gone reports whether a peer is no longer a member.
 func (r *router) gone(p peer) bool {
 	for _, q := range r.peers {
 		if q == p {
@@ -271,8 +271,8 @@ func askPeer[R any](ctx *actor.Context[any], r *router, p peer, req actor.Reques
 	}, actor.Within(markLimit))
 }
 
-// resign has all others heed that this node leaves. then gets the versions of the maps after which nothing
-// is to be given to it.
+// resign asks all others to heed that this node leaves. then gets the versions of the maps after
+// which nothing is given to it.
 func (r *router) resign(ctx *actor.Context[any], then func(versions map[string]uint64)) {
 	versions := make(map[string]uint64)
 	others := r.others()
@@ -302,8 +302,8 @@ func (r *router) others() (all []peer) {
 	return all
 }
 
-// depart says farewell: then is called when nothing is on its way over this node any more, as far as that
-// can be known, and retired kinds aside.
+// depart sends a farewell: then is called when nothing passes through this node any more, as far as
+// that can be known, not counting retired kinds.
 func (r *router) depart(ctx *actor.Context[any], retired map[string]bool, then func(error)) {
 	began := time.Now()
 	late := func() bool { return time.Since(began) > farewells }
@@ -318,12 +318,12 @@ func (r *router) depart(ctx *actor.Context[any], retired map[string]bool, then f
 			waits++
 			r.ask(ctx, p, farewell{Maps: versions}, func(*actor.Context[any], *router, error) { waits-- })
 		}
-		// What was forwarded and asked has its answer come by here.
+		// Answers to forwarded asks pass through here.
 		r.when(ctx, func() bool { return waits == 0 && calm() && !r.node.answersPass() || late() }, func() { then(nil) })
 	})
 }
 
-// calm reports whether nothing waits here, retired kinds aside.
+// calm reports whether nothing waits here, not counting retired kinds.
 func (r *router) calm(retired map[string]bool) bool {
 	for name, kind := range r.kinds {
 		if !retired[name] && !kind.settled() {
@@ -333,7 +333,7 @@ func (r *router) calm(retired map[string]bool) bool {
 	return true
 }
 
-// answersPass reports whether another node has not answered yet what was asked by way of this one.
+// answersPass reports whether another node has yet to answer an ask that passed through this one.
 func (n *Node) answersPass() bool {
 	for _, p := range n.sys.Peers() {
 		if p.State == "open" && p.Asks > 0 {
@@ -343,8 +343,8 @@ func (n *Node) answersPass() bool {
 	return false
 }
 
-// startRouter starts the router of a node, if it has none. That of a node that is alone is the same one after
-// a failure; another one takes its node with it.
+// startRouter starts the router of a node, if it has none. The router of a node that is alone
+// survives a failure; any other takes its node down with it.
 func (n *Node) startRouter(parent actor.Spawner, name string) (actor.PID, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -372,7 +372,7 @@ func (n *Node) tell(do stroke) {
 	}
 }
 
-// perform has the router do something, and waits until it has.
+// perform tells the router to do something, and waits until it has.
 func (n *Node) perform(ctx context.Context, do func(ctx *actor.Context[any], r *router, done func(error))) error {
 	n.mu.Lock()
 	r := n.router

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// motionMost is how many shards of a member are moved at the same time.
+// motionMost bounds how many shards of a member are moved at the same time.
 const motionMost = 8
 
-// identity is a member of the cluster: a name, and how often it has joined. The zero identity is nobody.
+// identity identifies a member of the cluster: a name, and how often it has joined. The zero
+// identity is none.
 type identity struct {
 	name string
 	gen  uint64
@@ -26,14 +27,14 @@ func (id identity) String() string { return fmt.Sprintf("%s~%d", id.name, id.gen
 
 // slot is a shard in the map.
 type slot struct {
-	owner, next identity // who has it, and who is to have it
+	owner, next identity // the present and the next owner
 	epoch       uint64   // the version of the map at the last change of owner; 0 while that is prepared
-	version     int      // the greatest that an owner has written, see [Versions]; 0 if nobody has had it
+	version     int      // the greatest that an owner has written, see [Versions]; 0 if it never had an owner
 }
 
-// shardMap says who owns the shards of a group. Its version counts up, and is at least the milliseconds of
-// the moment at which it was changed: so epochs also grow, as far as clocks agree, when an engine has lost
-// what it had.
+// shardMap says who owns the shards of a group. Its version increases, and is at least the time of
+// the change in milliseconds: so epochs increase, as far as clocks agree, even if an engine has
+// lost its data.
 type shardMap struct {
 	version uint64
 	slots   []slot
@@ -43,7 +44,7 @@ func newShardMap(n int, now int64) *shardMap { return &shardMap{uint64(now), mak
 
 func (m *shardMap) clone() *shardMap { return &shardMap{m.version, slices.Clone(m.slots)} }
 
-// seal makes m, which was changed, the next version.
+// seal gives the changed m the next version.
 func (m *shardMap) seal() {
 	m.version = max(m.version+1, uint64(time.Now().UnixMilli()))
 	for i := range m.slots {
@@ -56,8 +57,8 @@ func (m *shardMap) seal() {
 // own gives a shard to another member.
 func (s *slot) own(by identity) { *s = slot{owner: by, version: s.version} }
 
-// mapJSON is a map as the engine keeps it. Members are numbered from 1, and an epoch is counted back from
-// the version: a thousand shards are some kilobytes.
+// mapJSON is a map as the engine keeps it. Members are numbered from 1, and an epoch is counted
+// back from the version, so that a thousand shards take some kilobytes.
 type mapJSON struct {
 	Version uint64      `json:"version"`
 	Members []string    `json:"members"`
@@ -131,40 +132,40 @@ func decodeMap(data []byte, n int) (*shardMap, error) {
 	return m, nil
 }
 
-// memberState is what the record of a member says.
+// memberState is the state of a member in its record.
 type memberState string
 
 const (
 	stateUp      memberState = "up"
 	stateLeaving memberState = "leaving" // gives its shards away
-	stateDead    memberState = "dead"    // its lease is over, or it has left; it does not come back
+	stateDead    memberState = "dead"    // its lease has ended, or it has left; it never comes back
 )
 
-// record is a member as the engine keeps it. Its key has the name.
+// record is a member as the engine keeps it. Its key contains the name.
 type record struct {
-	Join   uint64      `json:"join"`   // how many have joined under the name, with this one
+	Join   uint64      `json:"join"`   // how many have joined under the name, including this one
 	System uint32      `json:"system"` // the incarnation of its system
 	State  memberState `json:"state"`
 	Since  int64       `json:"since"` // when it joined by its own clock, in milliseconds; the first is the coordinator
 	Beat   uint64      `json:"beat"`
-	TTL    int64       `json:"ttl,omitempty"`    // for how long it is waited for, in milliseconds
-	Left   bool        `json:"left,omitempty"`   // it is dead by its own word: its system may have something to say yet
+	TTL    int64       `json:"ttl,omitempty"`    // how long the others wait for it, in milliseconds
+	Left   bool        `json:"left,omitempty"`   // it has left by itself: its system may still have something to send
 	Addr   string      `json:"addr,omitempty"`   // where its system listens
 	Proc   string      `json:"proc,omitempty"`   // the identity of its process, see package procid
 	Router string      `json:"router,omitempty"` // the address of its router, none if it is not connected
 	Groups []string    `json:"groups,omitempty"` // of which it takes shards
-	Copies []copyOf    `json:"copies,omitempty"` // what is everywhere, see [Everywhere]
+	Copies []copyOf    `json:"copies,omitempty"` // its actors of [Everywhere]
 
 	Versions map[string]Versions `json:"versions,omitempty"` // by group, none for the default
 }
 
-// copyOf is an actor of a member that the others have as well.
+// copyOf is an actor of [Everywhere] on a member.
 type copyOf struct {
 	Name string `json:"name"`
 	PID  string `json:"pid"`
 }
 
-// ttl returns for how long the member is to be waited for, as far as it is up to it.
+// ttl returns how long the member asks others to wait for it.
 func (r record) ttl() time.Duration { return time.Duration(r.TTL) * time.Millisecond }
 
 // hosts reports whether the member takes shards of a group.
@@ -181,7 +182,7 @@ func (r *record) encode() []byte {
 // census is the newest record of each name.
 type census map[string]record
 
-// up returns the members that do not leave, in the order in which they joined.
+// up returns the members that are not leaving, in the order in which they joined.
 func (c census) up() []identity { return c.in(stateUp) }
 
 // taking returns the members that take shards of a group, in the order in which they joined.
@@ -200,8 +201,8 @@ func (c census) in(states ...memberState) []identity {
 	return all
 }
 
-// gone reports whether the lease of a member is known to be over: its record says so, or another one has
-// joined under its name. Of whom nothing is known the record may only be late.
+// gone reports whether the lease of a member is known to be over: its record says so, or another
+// member has joined under its name. If nothing is known of a member, its record may only be late.
 func (c census) gone(id identity) bool {
 	r, ok := c[id.name]
 	return ok && (r.Join > id.gen || r.Join == id.gen && r.State == stateDead)
@@ -218,11 +219,12 @@ func (c census) is(id identity, state memberState) bool {
 	return ok && r.Join == id.gen && r.State == state
 }
 
-// plan changes m as the coordinator wants it: shards of members that are gone, and of nobody, get an owner;
-// those of members that leave are to move, and, where balance says so, those of who has more than others.
-// It reports whether there was anything to do. An owner that is not gone gives its shards away itself.
-// group is the one of m: only members that host it take shards, and only those that may, see [census.able]. A shard
-// that nobody may take stays where it is.
+// plan makes the coordinator's changes to m: shards without an owner, or of members that are gone,
+// get an owner; shards of members that leave are scheduled to move and, with balance, those of
+// members that have more than others. It reports whether there was anything to do. An owner that is
+// not gone gives its shards away itself. group is the one of m: only members that host it take
+// shards, and only those that may, see [census.able]. A shard that nobody may take stays where it
+// is.
 func (m *shardMap) plan(c census, group string, gone func(identity) bool, balance bool) (changed bool) {
 	members := c.taking(group)
 	if len(members) == 0 {

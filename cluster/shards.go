@@ -20,8 +20,8 @@ type Shard struct {
 	Group  string
 	Number int
 	// Epoch is greater than that of every earlier holder of the shard. A store that refuses writes
-	// with a lower epoch than it has seen is safe from them, including one that does not know yet
-	// that its lease has ended.
+	// with a lower epoch than it has seen is safe from earlier holders, even from one that does not
+	// know yet that its lease has ended.
 	Epoch uint64
 }
 
@@ -33,12 +33,12 @@ type Holder interface {
 	// reads anything. When Take has returned nil the shard is held; after an error it is called
 	// again. Its ctx ends when the shard is lost.
 	Take(ctx context.Context, s Shard) error
-	// Give makes the holder stop using a shard that another member is to have, or that nobody else takes
-	// when this one leaves, and write what is left to write. Once it has returned, the shard must not be
-	// used; an error is logged. Its ctx ends when the shard is lost.
+	// Give makes the holder stop using a shard that goes to another member, or that nobody else
+	// takes when this one leaves, and complete its writes. Once it has returned, the shard must not
+	// be used; an error is logged. Its ctx ends when the shard is lost.
 	Give(ctx context.Context, s Shard) error
-	// Drop tells the holder that a shard is lost, since the lease has ended: it must not write to
-	// the shard any more. It follows a Take, and a Give that has returned an error or returned too
+	// Drop tells the holder that a shard is lost because the lease has ended: it must no longer
+	// write to the shard. It follows a Take, and a Give that has returned an error or returned too
 	// late. It must not block.
 	Drop(s Shard)
 }
@@ -47,7 +47,7 @@ type Holder interface {
 type Shards struct {
 	m     *Node
 	name  string
-	held  []atomic.Uint64 // the epochs with which they are held, 0 for those that are not
+	held  []atomic.Uint64 // the epochs with which they are held, 0 if not held
 	known atomic.Pointer[shardMap]
 
 	versions Versions // of the holder; does not change
@@ -73,18 +73,18 @@ func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 	return m.host(group, n, holder), nil
 }
 
-// host is Host for a group that is reserved. Without a holder the map is only known.
+// host is Host for a reserved group. Without a holder the member only follows the map.
 func (m *Node) host(group string, n int, holder Holder) *Shards {
 	s := &Shards{m: m, name: group, held: make([]atomic.Uint64, n), versions: versionsOf(holder)}
 	m.keeper.Tell(context.Background(), func(ctx *actor.Context[step], k *keeper) { k.host(ctx, s, holder) })
 	return s
 }
 
-// shardsMost is how many shards a group has at most: engines have limits for a value, such as the 1 MB of
-// NATS, and a shard takes up to about 30 bytes of the map, whose size is at most MaxValue.
+// shardsMost is the most shards of a group: engines limit the size of a value, for example NATS to
+// 1 MB, and a shard takes up to about 30 bytes of the map, whose size is at most MaxValue.
 const shardsMost = 1 << 14
 
-// reserve notes that a group of n shards is hosted.
+// reserve records that a group of n shards is hosted.
 func (m *Node) reserve(group string, n int) error {
 	if n > shardsMost {
 		return fmt.Errorf("it would have %d shards: there may be at most %d, since an engine keeps their map as one value", n, shardsMost)
@@ -104,7 +104,7 @@ func (m *Node) reserve(group string, n int) error {
 	return nil
 }
 
-// unreserve is for a group that is not hosted after all.
+// unreserve undoes reserve.
 func (m *Node) unreserve(group string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Shards) Name() string { return s.name }
 func (s *Shards) Len() int { return len(s.held) }
 
 // Held returns the epoch with which this member holds a shard at this moment. It reports false if
-// the member does not hold it. It takes two loads and a look at the clock.
+// the member does not hold it. It costs two loads and a read of the clock.
 func (s *Shards) Held(number int) (epoch uint64, ok bool) {
 	epoch = s.held[number].Load()
 	return epoch, epoch > 0 && s.m.Valid()
@@ -135,7 +135,7 @@ func (s *Shards) Owner(number int) (member string, ok bool) {
 	return owner.name, owner != identity{}
 }
 
-// group is the shards of a group as the keeper has them. It is owned by its turn.
+// group is the keeper's view of the shards of a group. It is owned by the keeper's turn.
 type group struct {
 	shards *Shards
 	holder Holder
@@ -146,8 +146,8 @@ type group struct {
 	calls  int // of the holder, under way
 
 	asking  bool          // a map is being put or read
-	pausing time.Duration // the engine has failed: it is not called again before, unless the map changes
-	wanted  Revision      // the map's revision when there was something to change,
+	pausing time.Duration // the engine has failed: it is not called again before this time, unless the map changes
+	wanted  Revision      // the map's revision when a change became necessary,
 	wanting time.Duration // and when that was, 0 for nothing
 }
 
@@ -156,17 +156,17 @@ type hold struct {
 	state  holdState
 	epoch  uint64
 	cancel context.CancelFunc // of the Take or Give under way
-	lost   bool               // it is to be dropped when that has returned
-	dirty  bool               // it was taken, and has not been given since: something of it may still run
+	lost   bool               // it has to be dropped when that has returned
+	dirty  bool               // it was taken and not given since: parts of it may still run
 
-	retires bool // the member leaves, and nobody else could take it
+	retires bool // the member leaves, and no other could take it
 
-	notBefore time.Duration // it is not taken again before
+	notBefore time.Duration // it is not taken again before this time
 }
 
 const (
 	callsMost = 16          // calls of a holder at the same time
-	takeAgain = time.Second // after so long a Take that has failed is tried again
+	takeAgain = time.Second // the wait before a failed Take is retried
 	askAgain  = 100 * time.Millisecond
 )
 
@@ -206,8 +206,8 @@ func (k *keeper) host(ctx *actor.Context[step], s *Shards, holder Holder) {
 	}
 }
 
-// owned returns how many shards the member has, as far as it knows, and of how many of them somebody else
-// could take it.
+// owned returns how many shards the member has, as far as it knows, and how many of them another
+// member could take.
 func (g *group) owned(id identity) (all, movable int) {
 	if g.m == nil {
 		return 0, 0
@@ -238,7 +238,7 @@ func (g *group) has() bool {
 	return slices.ContainsFunc(g.holds, func(h hold) bool { return h.state == has })
 }
 
-// saw notes a map.
+// saw records a map.
 func (g *group) saw(k *keeper, e Entry) {
 	if e.Revision <= g.rev {
 		return
@@ -253,13 +253,13 @@ func (g *group) saw(k *keeper, e Entry) {
 	k.m.tell(func(ctx *actor.Context[any], r *router) { r.follow(ctx, g.shards.name, m) })
 }
 
-// canGive reports whether somebody else could have a shard of that version.
+// canGive reports whether another member could take a shard of that version.
 func (g *group) canGive(c census, id identity, version int) bool {
 	others := slices.DeleteFunc(c.taking(g.shards.name), func(other identity) bool { return other == id })
 	return len(c.able(others, g.shards.name, version)) > 0
 }
 
-// retire notes of which shards nobody else could take one of the member, which leaves.
+// retire records which shards of the member, which is leaving, no other member could take.
 func (g *group) retire(c census, id identity) {
 	can := make(map[int]bool) // by version
 	for i := range g.m.slots {
@@ -287,7 +287,7 @@ func (g *group) ask(ctx *actor.Context[step], k *keeper) {
 	})
 }
 
-// act does what the map says, and changes it where that is this member's to do.
+// act does what the map says, and makes the changes of the map that are up to this member.
 func (g *group) act(ctx *actor.Context[step], k *keeper) {
 	if g.holder == nil { // the watch is enough
 		return
@@ -332,7 +332,7 @@ func (g *group) follow(ctx *actor.Context[step], k *keeper, i int, valid bool) {
 
 func (g *group) shard(i int) Shard { return Shard{g.shards.name, i, g.holds[i].epoch} }
 
-// under calls a method of the holder, and then does what is left to do.
+// under calls a method of the holder, and then does the remaining work.
 func (g *group) under(ctx *actor.Context[step], k *keeper, i int, call func(ctx context.Context, s Shard) error, then func(err error)) {
 	h, shard := &g.holds[i], g.shard(i)
 	until, cancel := context.WithCancel(context.Background())
@@ -357,7 +357,7 @@ func (g *group) under(ctx *actor.Context[step], k *keeper, i int, call func(ctx 
 	})
 }
 
-// take has the holder take a shard.
+// take makes the holder take a shard.
 func (g *group) take(ctx *actor.Context[step], k *keeper, i int, epoch uint64) {
 	h := &g.holds[i]
 	*h = hold{state: takes, epoch: epoch, dirty: true}
@@ -372,7 +372,7 @@ func (g *group) take(ctx *actor.Context[step], k *keeper, i int, epoch uint64) {
 	})
 }
 
-// give has the holder give a shard away.
+// give makes the holder give a shard away.
 func (g *group) give(ctx *actor.Context[step], k *keeper, i int) {
 	h := &g.holds[i]
 	h.state = gives
@@ -385,7 +385,7 @@ func (g *group) give(ctx *actor.Context[step], k *keeper, i int) {
 	})
 }
 
-// drop ends what is done with a shard. A Take or Give under way has to return first.
+// drop ends the use of a shard. A Take or Give under way has to return first.
 func (g *group) drop(i int) {
 	h := &g.holds[i]
 	g.shards.held[i].Store(0)
@@ -404,8 +404,8 @@ func (g *group) drop(i int) {
 	}
 }
 
-// abandon drops all shards at the end of the member, which does not hear any more of what is under way. It
-// returns the first panic of the holder, which must not keep the others from being dropped.
+// abandon drops all shards at the end of the member, which no longer learns of calls under way. It
+// returns the first panic of the holder, which must not keep the other shards from being dropped.
 func (g *group) abandon() (first error) {
 	for i := range g.holds {
 		if err := g.abandonOne(i); first == nil {
@@ -434,7 +434,7 @@ func (g *group) dropAll() {
 	}
 }
 
-// propose puts a map with the changes that are this member's to make.
+// propose puts a map with the changes that are up to this member.
 func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	next := newShardMap(len(g.holds), time.Now().UnixMilli())
 	before := next
@@ -471,8 +471,8 @@ func (g *group) propose(ctx *actor.Context[step], k *keeper) {
 	})
 }
 
-// mayPlan makes the coordinator's changes, if this member is the coordinator, or if those before it have
-// done nothing for a while. It reports whether it has.
+// mayPlan makes the coordinator's changes, if this member is the coordinator or those before it
+// have done nothing for a while. It reports whether it has made any.
 func (g *group) mayPlan(k *keeper, next *shardMap) bool {
 	c := k.census()
 	planned := next.clone()

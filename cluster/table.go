@@ -21,7 +21,7 @@ type table[M any] struct {
 	cfg     kindConfig
 	spawn   func(at Activation, opts ...actor.SpawnOption) (actor.Ref[M], error)
 	virtual *actor.Virtual[M] // set by Serve
-	router  *router           // set by its turn, which alone uses it
+	router  *router           // set and used only by its turn
 	hot     hot[M]
 	parked  parking
 	lots    []lot[M]
@@ -113,7 +113,7 @@ func (t *table[M]) remove(h *handle[M]) {
 	}
 }
 
-// look has the router look at a key's lot.
+// look tells the router to look at a key's lot.
 func (t *table[M]) look(key string) {
 	i := t.shardOf(key)
 	t.node.tell(func(ctx *actor.Context[any], _ *router) { t.advance(ctx, i) })
@@ -195,7 +195,8 @@ func (t *table[M]) Hold(key string, m actor.Held[M]) error {
 	return err
 }
 
-// park has a message wait, since it is not known where it goes, or since that peer could not be reached.
+// park makes a message wait, because it is unknown where it goes, or because a peer could not be
+// reached.
 func (t *table[M]) park(l *lot[M], m actor.Held[M], lost peer) error {
 	ok, look := l.park(m, &t.parked, lost)
 	if !ok {
@@ -220,7 +221,8 @@ func (t *table[M]) forward(to peer, epoch uint64, m actor.Held[M]) error {
 	return m.Forward(ref)
 }
 
-// safely is for the router, which does for many what may call methods of their messages.
+// safely calls do and returns a panic as an error. It is for the router, which works for many
+// actors and may call methods of their messages.
 func safely(do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -275,10 +277,10 @@ func (t *table[M]) Ended(key string) {
 	}
 }
 
-// pump sends what the handle holds to its activation, which it makes if there is none, until nothing is
-// held: then the activation is live, or the handle is gone. It stops when the activation takes nothing
-// any more, whose end begins it again. No lock is held while a message is sent: an inline actor would
-// handle it there. REQUIRES: the caller has begun it.
+// pump sends held messages to the activation, which it makes if there is none, until nothing is
+// held: then the activation is live, or the handle is gone. It stops when the activation accepts
+// nothing any more; the activation's end starts it again. No lock is held while a message is sent,
+// since an inline actor would handle it there. REQUIRES: the caller has begun it.
 func (t *table[M]) pump(h *handle[M]) {
 	through := false
 	defer func() {
@@ -324,13 +326,13 @@ func (t *table[M]) send(h *handle[M], mail []actor.Held[M], to actor.Ref[M]) {
 	}
 }
 
-// What an activation can fail with beside the errors of spawn.
+// Failures of an activation besides the errors of spawn.
 var (
 	errElsewhere = errors.New("the actor was not spawned with the parent that was given")
 	errGoexit    = errors.New("the function that spawns has ended its goroutine")
 )
 
-// activate makes an activation. If that fails, what waits is refused.
+// activate makes an activation. If that fails, the waiting messages are refused.
 func (t *table[M]) activate(h *handle[M], l *lot[M], epoch uint64) {
 	victim := t.hot.add(h) // before there is an end that would remove it
 	var ref actor.Ref[M]
@@ -357,7 +359,7 @@ func (t *table[M]) activate(h *handle[M], l *lot[M], epoch uint64) {
 	}
 }
 
-// activated goes on with what spawn has returned.
+// activated continues with the result of spawn.
 func (t *table[M]) activated(h *handle[M], l *lot[M], epoch uint64, ref actor.Ref[M], err error) {
 	lives := func() bool { return t.virtual.Spawned(h.key) == ref }
 	if err == nil {
@@ -390,7 +392,7 @@ func refuse[M any](mail []actor.Held[M], why actor.Reason) {
 	}
 }
 
-// follow implements routed: it notes who has the shards.
+// follow implements routed: it records who has the shards.
 func (t *table[M]) follow(ctx *actor.Context[any], r *router, m *shardMap) {
 	gated := func(old peer) bool { return !r.gone(old) && !t.node.cfg.rules.routes.noGates }
 	for i := range t.lots {
@@ -427,7 +429,7 @@ func (t *table[M]) endAll(i int, end func(actor.Ref[M])) {
 	}
 }
 
-// advance implements routed: it does what is to be done for a shard.
+// advance implements routed: it does the pending work of a shard.
 func (t *table[M]) advance(ctx *actor.Context[any], i int) {
 	l := &t.lots[i]
 	for {
@@ -463,7 +465,7 @@ func (t *table[M]) advance(ctx *actor.Context[any], i int) {
 	}
 }
 
-// unpark gives the places back that messages had.
+// unpark releases the places of messages.
 func (t *table[M]) unpark(mail []parcel[M]) {
 	for i := range mail {
 		if mail[i].counted {
@@ -473,7 +475,7 @@ func (t *table[M]) unpark(mail []parcel[M]) {
 	}
 }
 
-// again looks at a lot once more, when there may be room on the way to its owner.
+// again looks at a lot once more when there may be room on the way to its owner.
 func (t *table[M]) again(ctx *actor.Context[any], i int) {
 	ctx.After(fmt.Sprint("again ", t.virtual.Name(), "/", i), roomPause, stroke(func(ctx *actor.Context[any], _ *router) {
 		t.lots[i].retry()
@@ -481,8 +483,8 @@ func (t *table[M]) again(ctx *actor.Context[any], i int) {
 	}))
 }
 
-// sendOn sends what has waited to the owner. It returns how much it has sent: all, unless the owner cannot
-// be reached, or too much is on its way there.
+// sendOn sends waiting messages to the owner. It returns how many it has sent: all, unless the
+// owner cannot be reached, or too much is in flight to it.
 func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) (int, error) {
 	l := &t.lots[i]
 	to, epoch := l.to, l.epoch
@@ -504,7 +506,8 @@ func (t *table[M]) sendOn(ctx *actor.Context[any], i int, mail []parcel[M]) (int
 	return len(mail), nil
 }
 
-// sendMark sends the mark of a gate, by way of the former owner. The order of what was lost does not count.
+// sendMark sends the mark of a gate, by way of the former owner. The order of lost messages does
+// not matter.
 func (t *table[M]) sendMark(ctx *actor.Context[any], i int, g *gate) {
 	t.router.ask(ctx, g.via, barrier{Kind: t.virtual.Name(), Shard: i, Stamp: g.stamp, Want: g.want}, func(ctx *actor.Context[any], r *router, err error) {
 		full := errors.Is(err, actor.ErrMailboxFull)
@@ -550,7 +553,7 @@ func (t *table[M]) tick(ctx *actor.Context[any], before time.Time) {
 	}
 }
 
-// wake activates what is always to be active in a shard.
+// wake activates the actors of a shard that are always active.
 func (t *table[M]) wake(i int) {
 	if !t.cfg.numbered {
 		return
@@ -585,7 +588,7 @@ func (t *table[M]) settled() bool {
 // shards implements routed.
 func (t *table[M]) shards() int { return len(t.lots) }
 
-// end implements routed: the node is none any more.
+// end implements routed: the node has ended.
 func (t *table[M]) end() {
 	for i := range t.lots {
 		t.endLot(&t.lots[i])

@@ -12,16 +12,19 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// Versions says what a node writes for the shards of a group, and what it can read. The map of the group keeps the
-// greatest version that an owner of a shard has written. A shard goes to a node that can read that version; and
-// to one that writes a lower version only if no other that can read it writes as high a one. So while nodes are
-// replaced one by one by those of a later version, what these have taken is not given back.
+// Versions says which version of the state a node writes for the shards of a group, and which
+// versions it can read. The map of the group records the greatest version that an owner of a shard
+// has written. A shard goes only to a node that can read that version, and to one that writes a
+// lower version only if no node that can read it writes that version or a later one. So while nodes
+// are replaced one by one by those of a later version, shards that these have taken are not given
+// back.
 //
-// A later version that older nodes cannot read needs no preparation, if enough of the later ones can be there at the
-// same time: a shard of which all capable nodes are gone waits for the next. To be able to go back, first
-// replace all nodes by some that read the next version and still write the present one.
+// A later version that older nodes cannot read needs no preparation, if enough of the later nodes
+// can exist at the same time: a shard waits if all nodes that could take it are gone. To be able to
+// go back, first replace all nodes by ones that read the next version and still write the present
+// one.
 //
-// The zero value writes and reads the version 1, as all do that say nothing.
+// The zero value writes and reads version 1, which is also the default.
 type Versions struct {
 	// Writes is the version that the node writes, 1 by default.
 	Writes int `json:"writes"`
@@ -32,7 +35,7 @@ type Versions struct {
 
 // Versioned is implemented by a [Holder] whose nodes do not all write the same version, see [Host].
 type Versioned interface {
-	// Versions says what this node writes and reads, always the same.
+	// Versions returns what this node writes and reads. The result must not change.
 	Versions() Versions
 }
 
@@ -44,8 +47,9 @@ func versionsOf(holder Holder) (v Versions) {
 	return v.withDefaults()
 }
 
-// Version says which version of their state the actors of a kind write on this node, and which they can read, see
-// [Versions]. It panics if Writes is negative, or not among the versions that are read.
+// Version sets which version of their state the actors of a kind write on this node, and which they
+// can read, see [Versions]. It panics if Writes is negative, or not among the versions that are
+// read.
 func Version(v Versions) KindOption {
 	v = v.withDefaults()
 	required(v.valid(), "Version(%+v): Writes must be positive, and from Oldest to Newest", v)
@@ -67,7 +71,8 @@ func (v Versions) withDefaults() Versions {
 
 func (v Versions) valid() bool { return 0 < v.Oldest && v.Oldest <= v.Writes && v.Writes <= v.Newest }
 
-// reads reports whether what was written can be read. A version of 0 is that of a shard that nobody has had.
+// reads reports whether a version can be read. Version 0 is that of a shard that never had an
+// owner.
 func (v Versions) reads(version int) bool {
 	return version == 0 || v.Oldest <= version && version <= v.Newest
 }
@@ -75,8 +80,8 @@ func (v Versions) reads(version int) bool {
 // versions returns what the member says about a group.
 func (r record) versions(group string) Versions { return r.Versions[group].withDefaults() }
 
-// able returns those of the members to which a shard of that version may go: of those that can read it, those that
-// write it or a later one, or all if there are none such.
+// able returns the members to which a shard of that version may go: of those that can read it, the
+// ones that write it or a later version, or all if there are no such.
 func (c census) able(members []identity, group string, version int) []identity {
 	able := slices.DeleteFunc(slices.Clone(members), func(id identity) bool { return !c[id.name].versions(group).reads(version) })
 	writes := slices.DeleteFunc(slices.Clone(able), func(id identity) bool { return c[id.name].versions(group).Writes < version })
@@ -86,7 +91,7 @@ func (c census) able(members []identity, group string, version int) []identity {
 	return able
 }
 
-// wrote notes the versions of the owners that are known.
+// wrote records the versions of the known owners.
 func (m *shardMap) wrote(c census, group string) {
 	for i := range m.slots {
 		s := &m.slots[i]
@@ -96,12 +101,12 @@ func (m *shardMap) wrote(c census, group string) {
 	}
 }
 
-// Upgrade is what a rolling upgrade may do at a moment, see [Node.Upgrade].
+// Upgrade says what a rolling upgrade may do at a moment, see [Node.Upgrade].
 type Upgrade struct {
 	// Waits says why no node may be replaced now: something is under way. It is nil if nothing is.
 	Waits []string
-	// Nodes are those that are up, by name, each with what keeps it from being replaced: without it nobody could
-	// take some of its shards. It is "" for one that may be replaced.
+	// Nodes are the nodes that are up, by name, each with the reason why it cannot be replaced,
+	// because no other node could take some of its shards; "" if it may be replaced.
 	Nodes map[string]string
 }
 
@@ -111,9 +116,10 @@ func (u Upgrade) Ready(node string) bool {
 	return len(u.Waits) == 0 && ok && why == ""
 }
 
-// Upgrade says whether a step of a rolling upgrade may be taken now: one node leaves ([Node.Leave]), and one of a later
-// version takes its place. It may if all members are up and have been for a while, no shard moves, each has an
-// owner, and those of the node could be taken by another one, see [Versions]. Check before each step.
+// Upgrade reports whether a step of a rolling upgrade may be taken now: one node leaves
+// ([Node.Leave]), and one of a later version takes its place. It may if all members are up and have
+// been for a while, no shard is moving, each shard has an owner, and other nodes could take the
+// node's shards, see [Versions]. Check before each step.
 //
 // It reads the maps of all groups from the engine, and blocks as long as that takes. It fails if the node is alone or
 // has ended, if the engine does, and with the cause of ctx.
@@ -138,7 +144,7 @@ func (n *Node) Upgrade(ctx context.Context) (u Upgrade, err error) {
 	}
 }
 
-// outlook is what a member knows of the others.
+// outlook is what a member knows about the others.
 type outlook struct {
 	c     census
 	waits []string // what keeps nodes from being replaced
@@ -162,7 +168,7 @@ func (k *keeper) outlook() (v outlook) {
 	return v
 }
 
-// upgrade says what may be done, with the maps that the engine has.
+// upgrade determines what may be done, from the maps in the engine.
 func (v outlook) upgrade(ctx context.Context, engine Engine) (Upgrade, error) {
 	u := Upgrade{Waits: v.waits, Nodes: make(map[string]string)}
 	for _, id := range v.c.up() {
@@ -187,7 +193,7 @@ func (c census) groups() (all []string) {
 	return slices.Compact(all)
 }
 
-// look adds what the map of a group says. The zero Entry is one that is not there yet.
+// look adds what the map of a group says. The zero Entry stands for a map that does not exist yet.
 func (u *Upgrade) look(c census, group string, e Entry) {
 	var size mapJSON
 	_ = json.Unmarshal(e.Value, &size) // decodeMap says what is wrong

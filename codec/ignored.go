@@ -42,7 +42,7 @@ func (ts *Types) Ignored(name string, data []byte) ([]string, error) {
 	return slices.Compact(fields), nil
 }
 
-// lost appends the paths of what is in before and not in after.
+// lost appends the paths of fields that are in before and not in after.
 func lost(found []string, path string, before, after any) []string {
 	switch b := before.(type) {
 	case map[any]any:

@@ -46,9 +46,9 @@ var (
 	}
 )
 
-// checkPair reports whether t, or the pointer to it, has both methods. To have one of
-// them only is an error, and so is to have them from an embedded field: they would encode
-// that field and leave out the rest.
+// checkPair reports whether t, or the pointer to it, has both methods. Having only one of them is
+// an error, and so is having them from an embedded field: they would encode that field and leave
+// out the rest.
 func checkPair(t reflect.Type, p pair) (bool, error) {
 	write, read := implementsAny(t, p.write), implementsAny(t, p.read)
 	switch {
@@ -83,7 +83,7 @@ func implementsAny(t reflect.Type, interfaces []reflect.Type) bool {
 	return false
 }
 
-// checkPlain says what in t would not come back from CBOR as it was.
+// checkPlain returns an error if a part of t would not survive a round trip through CBOR.
 func checkPlain(t reflect.Type) error {
 	c := plainChecker{seen: map[reflect.Type]bool{}}
 	if err := c.check(t); err != nil {
@@ -95,7 +95,7 @@ func checkPlain(t reflect.Type) error {
 	return nil
 }
 
-// plainChecker walks through a type. After an error, at is the way to where it is.
+// plainChecker walks through a type. After an error, at is the path to it.
 type plainChecker struct {
 	seen map[reflect.Type]bool
 	at   []string
@@ -186,7 +186,7 @@ func (c *plainChecker) checkStruct(t reflect.Type) error {
 // leftOut reports whether the author of a struct wants a field left out.
 func leftOut(f reflect.StructField) bool { return f.Name == "_" || f.Tag.Get("cbor") == "-" }
 
-// checkField says why the field of a struct would be left out or not be read.
+// checkField returns an error if the field of a struct would be left out or not be read.
 func checkField(f reflect.StructField) error {
 	_, tagged := f.Tag.Lookup("cbor")
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// plan is what has to be known of a type that CBOR encodes: where its values take memory for each
-// element, and where they have references. A nil plan has neither.
+// plan describes a type that CBOR encodes: where its values take memory for each element, and where
+// they have references. A nil plan has neither.
 type plan struct {
 	t      reflect.Type
 	size   uint64           // of an element of a slice, a pair of a map, or of what a pointer points to
@@ -106,7 +106,7 @@ func grows(t reflect.Type) bool {
 	}
 }
 
-// has reports whether a type or a part of it is one of those.
+// has reports whether is returns true for a type or a part of it.
 func has(t reflect.Type, is func(reflect.Type) bool, seen map[reflect.Type]bool) bool {
 	if is(t) {
 		return true

@@ -44,7 +44,7 @@ type written struct {
 	form form
 }
 
-// shape is what is under a name: how its bytes are read, and what is made of them.
+// shape says how the bytes under a name are read, and what is made of them.
 type shape struct {
 	form   form
 	upcast func(v any) ([]any, error) // nil where it is today's shape
@@ -279,8 +279,8 @@ func (ts *Types) decodeShape(name string, data []byte) (s shape, v any, err erro
 	return s, v, nil
 }
 
-// guard calls what the user wrote: what it panics with is an error, so that a record that
-// cannot be read ends the one who reads it and nobody else.
+// guard calls the user's code and returns a panic as an error, so that a record that cannot be read
+// affects only its reader.
 func guard[T any](f func() (T, error)) (result T, err error) {
 	defer func() {
 		if p := recover(); p != nil {

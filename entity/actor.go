@@ -15,21 +15,21 @@ type message interface{ message() }
 
 func (*delivery) message() {}
 
-// snapshotRequest asks an entity what it is.
+// snapshotRequest asks an entity for its state.
 type snapshotRequest struct{ actor.Returns[snapshotAnswer] }
 
 func (snapshotRequest) message() {}
 
-// snapshotAnswer carries the error beside the snapshot: a store that cannot be
-// read is no failure of the actor.
+// snapshotAnswer carries the error beside the snapshot: failing to read the store is not a failure
+// of the actor.
 type snapshotAnswer struct {
 	snapshot Snapshot
-	ticket   uint64 // of what is in it, for the committer
+	ticket   uint64 // the committer's ticket of what the snapshot contains
 	err      error
 }
 
-// loadTimeout bounds how long an entity waits for the store to be brought to
-// life. It is the one wait in its handler.
+// loadTimeout bounds how long an entity waits for its state from the store. Its handler waits for
+// nothing else.
 const loadTimeout = 30 * time.Second
 
 // entityActor is an entity: it decides what is latest, numbers its readings and
@@ -42,14 +42,14 @@ type entityActor struct {
 	state  state
 	num    int64 // the store's number, 0 when the store did not know it
 	loaded bool
-	ended  uint64 // what commander.ends was when a command of it ended last, or when it was loaded
+	ended  uint64 // commander.ends when one of its commands last ended, or when it was loaded
 }
 
-// Receive takes a delivery in or answers what the entity is. An error that
-// concerns one delivery goes to its source and is no failure of the actor.
+// Receive handles a delivery or returns a snapshot. An error that concerns one delivery goes to its
+// source and is not a failure of the actor.
 //
-// The first message waits for the store. Its worker's place is given to another
-// meanwhile: so other entities go on, and those that come to life are loaded together.
+// The first message waits for the store. Another worker takes over meanwhile, so that other
+// entities keep running and those that start at the same time are loaded together.
 func (e *entityActor) Receive(ctx *actor.Context[message], msg message) error {
 	if e.loaded || e.rt.loader.crowded() {
 		return e.receive(ctx, msg)
@@ -80,8 +80,8 @@ func (e *entityActor) receive(ctx *actor.Context[message], msg message) error {
 	return nil
 }
 
-// Terminate settles what nobody will take any more. A restart keeps the mailbox
-// and what is listed for it.
+// Terminate settles the deliveries that nobody will take now. A restart keeps the mailbox and the
+// deliveries listed for it.
 func (e *entityActor) Terminate(_ *actor.Context[message], why error) {
 	e.rt.count.hotBytes.Add(-e.h.bytes.Swap(0))
 	if why == nil || errors.Is(why, actor.ErrRestartBudget) {
@@ -89,8 +89,8 @@ func (e *entityActor) Terminate(_ *actor.Context[message], why error) {
 	}
 }
 
-// deliver takes the readings in and hands them on. It settles d or leaves that
-// to the committer, also when it panics.
+// deliver accepts the readings and passes them to the committer. It settles d or leaves that to the
+// committer, even if it panics.
 func (e *entityActor) deliver(d *delivery) {
 	kept := false
 	var err error
@@ -99,7 +99,7 @@ func (e *entityActor) deliver(d *delivery) {
 			return
 		}
 		if err == nil {
-			err = ErrFailed // it panics
+			err = ErrFailed // stays if take panics
 		}
 		e.rt.reject(d, fmt.Errorf("entity %q: %w", e.h.id, err))
 	}()
@@ -132,8 +132,8 @@ func (e *entityActor) deliver(d *delivery) {
 	e.stepped(d.commands, ticket)
 }
 
-// take takes readings in. A repetition of what a source has computed before has
-// no effect, and waits in the committer for what it repeats.
+// take accepts readings. A repetition of what a source has already computed has no effect; it waits
+// in the committer until the original is durable.
 func (e *entityActor) take(d *delivery) error {
 	if d.of != 0 && d.of != e.state.created {
 		return ErrNotFound
@@ -169,8 +169,8 @@ func (e *entityActor) take(d *delivery) error {
 	return nil
 }
 
-// passOver takes out the readings that the entity has had by the device's own number,
-// and reports whether there are others with one.
+// passOver removes the readings whose device number the entity has already seen, and reports
+// whether numbered readings remain.
 func (e *entityActor) passOver(d *delivery) (numbered bool) {
 	kept := d.readings[:0]
 	for i := range d.readings {
@@ -186,7 +186,7 @@ func (e *entityActor) passOver(d *delivery) (numbered bool) {
 	return numbered
 }
 
-// remember remembers the numbers of readings that were taken in.
+// remember records the numbers of accepted readings.
 func (e *entityActor) remember(readings []Reading) {
 	for i := range readings {
 		if n := readings[i].Number; n != 0 {
@@ -195,8 +195,8 @@ func (e *entityActor) remember(readings []Reading) {
 	}
 }
 
-// stamp gives the readings without a time the time at which the entity takes them in, so
-// that their order is that of their arrival.
+// stamp sets the time of readings without one to the time at which the entity accepts them, so that
+// they are ordered by arrival.
 func (e *entityActor) stamp(readings []Reading) {
 	var now int64
 	for i := range readings {
@@ -209,8 +209,8 @@ func (e *entityActor) stamp(readings []Reading) {
 	}
 }
 
-// load brings the state from the store, once for an incarnation. What an earlier
-// incarnation has handed to the committer must be in the store before.
+// load reads the state from the store, once per incarnation. It first waits until the store has
+// everything that an earlier incarnation passed to the committer.
 func (e *entityActor) load() error {
 	if e.loaded {
 		return nil

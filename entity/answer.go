@@ -25,15 +25,15 @@ type CommandAnswer struct {
 	Error string
 }
 
-// commandForms is for the errors about an answer.
+// commandForms lists the valid forms in the errors about an answer.
 const commandForms = `{"id":"…","delivered":true}, {"id":"…","progress":50}, {"id":"…","result":{}} or {"id":"…","error":"why"}`
 
 // ParseCommandAnswer reads what devices send about commands, one of
 //
-//	{"id":"0mb3k9x2a01","delivered":true}    it has the command
-//	{"id":"0mb3k9x2a01","progress":50}       how far it has come, any JSON
-//	{"id":"0mb3k9x2a01","result":{"at":1}}   it is done, with any JSON or null
-//	{"id":"0mb3k9x2a01","error":"jammed"}    it has failed
+//	{"id":"0mb3k9x2a01","delivered":true}    the device has the command
+//	{"id":"0mb3k9x2a01","progress":50}       its progress, any JSON
+//	{"id":"0mb3k9x2a01","result":{"at":1}}   the command is done; any JSON or null
+//	{"id":"0mb3k9x2a01","error":"jammed"}    the command has failed
 //
 // It keeps nothing of payload. The error wraps ErrInvalid.
 func ParseCommandAnswer(payload []byte) (a CommandAnswer, err error) {
@@ -86,8 +86,8 @@ func ParseCommandAnswer(payload []byte) (a CommandAnswer, err error) {
 	return a, nil
 }
 
-// Answer handles what the device of an entity reports about a command: it is Delivered, Progress,
-// Done or Fail, with their errors.
+// Answer handles what the device of an entity reports about a command. It calls Delivered,
+// Progress, Done or Fail and returns their errors.
 func (r *Runtime) Answer(ctx context.Context, id string, a CommandAnswer) error {
 	switch {
 	case a.State == CommandDone:

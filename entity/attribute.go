@@ -21,7 +21,7 @@ const (
 	Reported   Section = 3 // what the device says it is
 )
 
-// sections are all of them, in order.
+// sections lists all sections, in order.
 var sections = [...]Section{Attributes, Desired, Reported}
 
 // String returns the name of the section in lower case.
@@ -49,9 +49,8 @@ func ParseSection(name string) (Section, error) {
 	return 0, fmt.Errorf("section %q: %w: there are attributes, desired and reported", name, ErrInvalid)
 }
 
-// Attribute is one leaf of a section: a scalar, an array (which is one value, as
-// in a merge patch) or an empty object. The objects on the way to it exist by
-// their leaves.
+// Attribute is one leaf of a section: a scalar, an array (which is one value, as in a merge patch)
+// or an empty object. The objects that enclose a leaf exist only through it.
 type Attribute struct {
 	// Path is the JSON pointer of the leaf within its section (RFC 6901):
 	// "/location/floor".
@@ -61,8 +60,8 @@ type Attribute struct {
 	Value value.Value
 }
 
-// Pointer returns the JSON pointer of the member names, which it escapes:
-// Pointer("location", "a/b") is "/location/a~1b".
+// Pointer returns the JSON pointer made of the member names, escaping them: Pointer("location",
+// "a/b") is "/location/a~1b".
 func Pointer(names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -84,8 +83,8 @@ func escapeMember(name string) string {
 	return memberEscaper.Replace(name)
 }
 
-// Member returns the member of its section that an attribute is, or is part of, and whether it
-// is deeper: "location", true for "/location/floor".
+// Member returns the top-level member of the section that the attribute is or is inside of, and
+// whether it is inside: "location", true for "/location/floor".
 func (a *Attribute) Member() (name string, deeper bool) {
 	name, _, deeper = strings.Cut(strings.TrimPrefix(a.Path, "/"), "/")
 	return unescapeMember(name), deeper
@@ -98,7 +97,7 @@ func unescapeMember(token string) string {
 	return memberUnescaper.Replace(token)
 }
 
-// checkPointer reports what keeps path from being that of an attribute.
+// checkPointer returns an error if path cannot be the path of an attribute.
 func checkPointer(path string) error {
 	switch {
 	case path == "":
@@ -123,8 +122,8 @@ func checkPointer(path string) error {
 	return nil
 }
 
-// section is the leaves of one section, ordered by path: the slots of the
-// attributes. The strings of the paths are shared by all entities.
+// section holds the leaves of one section, ordered by path. All entities share the strings of the
+// paths.
 type section []Attribute
 
 // bytes returns the length of all paths and texts.
@@ -135,14 +134,13 @@ func (s section) bytes() (n int) {
 	return n
 }
 
-// find returns where the leaf is or belongs, and whether it is there.
+// find returns the index at which the leaf is or would be inserted, and whether it is there.
 func (s section) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(s, path, func(a Attribute, path string) int { return strings.Compare(a.Path, path) })
 }
 
-// below returns the range of the leaves below an object, without the one at
-// path itself. They are together: the bytes after path begin with '/', and '0'
-// is the byte after it.
+// below returns the range of the leaves below an object, without the one at path itself. They are
+// adjacent: what follows path in each begins with '/', and '0' is the byte after '/'.
 func (s section) below(path string) (from, to int) {
 	from, _ = s.find(path + "/")
 	to, _ = s.find(path + "0")

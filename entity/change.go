@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Edits is what Runtime.Edit changes in one entity: all of it or nothing.
+// Edits are the changes that Runtime.Edit makes to one entity, atomically.
 type Edits struct {
 	// If is the ETag that the entity must have, IfAny, IfNone, or "" to edit it in any case, and to
 	// make it if it does not exist.
 	If string
 	// By is who makes the edits, "" for nobody in particular. See Once.By.
 	By string
-	// From says who has computed the edits and from what; it is the zero Origin if nobody has.
-	// Edits with the same Source and the same or a greater Seq are a repetition, as they are for
-	// IngestFrom: nothing is changed.
+	// From says who computed the edits and from what; it is the zero Origin if they were not
+	// computed. If the entity has already accepted edits of the same Source with the same or a
+	// greater Seq, these are a repetition, as they are for IngestFrom, and change nothing.
 	From Origin
-	// Of is when the entity must have come to be, in milliseconds since the epoch, 0 for any
-	// entity. If it has been deleted since, the error is ErrNotFound.
+	// Of is the required creation time of the entity, in milliseconds since the epoch; 0 allows
+	// any. If that entity has been deleted since, the error is ErrNotFound.
 	Of int64
 	// Type, if it is not nil, is the entity's new type, "" for none. The entity must agree with it.
 	Type *string
@@ -31,11 +31,11 @@ type Edits struct {
 	Unrelate []Relation
 }
 
-// Edited is what an edit did.
+// Edited is the result of an edit.
 type Edited struct {
 	ETag     string // of the entity, now
 	Revision uint64 // of the entity, now
-	Created  bool   // it has come to be by the edit
+	Created  bool   // the edit created it
 	// Attributes are the leaves that were set or removed.
 	Attributes []AttributeEdit
 }
@@ -44,12 +44,12 @@ type Edited struct {
 // does not exist is created, even if it is empty. Empty edits leave an entity and its ETag
 // unchanged; setting a leaf to the value it has gives it a new time, and is a change.
 //
-// It returns ErrConflict or ErrNotFound if the condition does not hold, ErrNotFound for the other
-// end of a relation, ErrInvalid for invalid edits, and ErrMismatch for what does not agree with the
-// entity's type; nothing has then been changed. If ctx ends while it waits for the commit, the
-// outcome is unknown.
+// It returns ErrConflict or ErrNotFound if the condition does not hold, ErrNotFound if the other
+// end of a relation does not exist, ErrInvalid for invalid edits, and ErrMismatch for edits that do
+// not agree with the entity's type; in each case nothing has been changed. If ctx ends while it
+// waits for the commit, the outcome is unknown.
 func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, error) {
-	if r.window.full.Load() { // before it waits for an edit that is not committed
+	if r.window.full.Load() { // do not wait behind an edit that is not committed
 		return Edited{}, fmt.Errorf("entity %q: %w", id, ErrFull)
 	}
 	if err := edits.From.check(); err != nil {
@@ -92,7 +92,7 @@ func (r *Runtime) Edit(ctx context.Context, id string, edits Edits) (Edited, err
 	return done, nil
 }
 
-// claim claims what the edits depend on, nothing for those of attributes alone.
+// claim claims the entities that the edits depend on; edits of attributes alone need no claim.
 func (r *Runtime) claim(ctx context.Context, id string, edits *Edits) (release func(), err error) {
 	if edits.Type == nil && len(edits.Relate)+len(edits.Unrelate) == 0 {
 		return func() {}, nil
@@ -103,9 +103,9 @@ func (r *Runtime) claim(ctx context.Context, id string, edits *Edits) (release f
 	return release, nil
 }
 
-// Delete ends an entity, under the conditions of Edit: when it returns, its state, its relations in
-// both directions and its history are gone. A later reading makes a new entity. It returns
-// ErrNotFound if there is none.
+// Delete deletes an entity; condition is as Edits.If. When Delete returns, the entity's state, its
+// relations in both directions and its history are gone. A later reading makes a new entity. It
+// returns ErrNotFound if there is none.
 func (r *Runtime) Delete(ctx context.Context, id, condition string) error {
 	if condition == "" {
 		condition = IfAny
@@ -133,14 +133,13 @@ func (e *entityActor) etag() string {
 	return etag(e.state.created, e.state.revision)
 }
 
-// editCost is about what an edit occupies beside its text, in bytes.
+// editCost is roughly the size of an edit without its text, in bytes.
 const editCost = 512
 
-// change brings an edit to an entity and waits for its commit. f runs in the
-// entity's turn, with its state loaded; it changes the state and returns what it
-// did, nil for nothing, or an error and changes nothing. after runs once it is
-// durable, and release when the edit is settled, one way or the other. size is about how
-// many bytes the edit has.
+// change sends an edit to an entity and waits for its commit. f runs in the entity's turn, with its
+// state loaded; it changes the state and returns the edit, or nil if there is nothing to change, or
+// returns an error and changes nothing. after runs once the edit is durable, and release when it is
+// settled either way. size is roughly the size of the edit in bytes.
 func (r *Runtime) change(ctx context.Context, id, by string, from Origin, size int, release func(), f func(*entityActor) (*Edit, error), after func(*delivery)) error {
 	if err := CheckID(id); err != nil {
 		release()
@@ -170,8 +169,8 @@ func (r *Runtime) change(ctx context.Context, id, by string, from Origin, size i
 	}
 }
 
-// refuse returns why an edit was refused, once the edits before it are committed: it may
-// be because of them, and nobody is to be told of what may not stay.
+// refuse returns the reason for refusing an edit, once the edits before it are committed: the
+// reason may lie in them, and must not be reported while they may still fail.
 func (r *Runtime) refuse(ctx context.Context, id string, why error) error {
 	if h := r.handles.find(id); h != nil {
 		if r.window.full.Load() && !r.committer.Committed(h.edited.Load()) {
@@ -184,7 +183,7 @@ func (r *Runtime) refuse(ctx context.Context, id string, why error) error {
 	return why
 }
 
-// edit makes the change of a delivery.
+// edit applies the edit of a delivery.
 func (e *entityActor) edit(d *delivery) error {
 	edit, err := d.change(e)
 	if err != nil || edit == nil {
@@ -215,8 +214,8 @@ func (e *entityActor) edit(d *delivery) error {
 	return nil
 }
 
-// apply makes the edits to the state, or returns an error and changes nothing.
-// It returns nil for edits that say nothing.
+// apply applies the edits to the state, or returns an error and changes nothing. It returns nil if
+// the edits are empty.
 func (e *entityActor) apply(edits *Edits, targets map[string]string) (*Edit, error) {
 	if edits.Of != 0 && edits.Of != e.state.created {
 		return nil, ErrNotFound
@@ -296,13 +295,13 @@ func (e *entityActor) patched(patches []Patch, now int64, edit *Edit) (next [len
 	return next, nil
 }
 
-// grows reports whether an edit sets a leaf. One that only removes some is welcome also
-// where there are too many.
+// grows reports whether an edit sets a leaf. An edit that only removes leaves is allowed even if
+// there are too many.
 func grows(edits []AttributeEdit) bool {
 	return slices.ContainsFunc(edits, func(a AttributeEdit) bool { return !a.Removed() })
 }
 
-// intern makes the new leaves use the shared strings of their paths. by is who sends them.
+// intern makes the new leaves use the shared strings of their paths. by is the sender.
 func (e *entityActor) intern(next [len(sections)]section, edit *Edit, by string) error {
 	keys := e.rt.keys
 	if !keys.surelyFits(len(edit.Attributes)) {

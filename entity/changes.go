@@ -11,12 +11,11 @@ import (
 
 // Streams of committed changes.
 //
-// A subscription is live or catching up. Live, the hub puts changes into its
-// bounded buffer; catching up, it reads the change log page by page, and nothing
-// is buffered for it, so that a long way back cannot make it fall behind. Close
-// to the end it goes live at a sequence that the hub fixes under its lock (from
-// there on the buffer has everything), and reads the log up to exactly there: no
-// gap, no duplicate.
+// A subscription is live or catching up. While it is live, the hub puts changes into its bounded
+// buffer. While it is catching up, it reads the change log page by page and nothing is buffered, so
+// that a subscription cannot fall behind because it starts far back. Near the end of the log it
+// goes live at a sequence that the hub determines under its lock. The buffer has everything after
+// that sequence, and the subscription reads the log exactly up to it: no gap, no duplicate.
 
 // changePage is how many changes are read from the log at once.
 const changePage = 512
@@ -48,7 +47,8 @@ func (h *hub) cursor(seq uint64) string {
 	return string(strconv.AppendUint(append(append(buffer[:0], generationOf(h.generations, seq)...), '-'), seq, 36))
 }
 
-// parse reads a cursor of a change that the store has and keeps.
+// parse parses a cursor, and returns an error unless the store has its change and still keeps those
+// after it.
 func (h *hub) parse(cursor string, info StoreInfo) (uint64, error) {
 	cut := strings.LastIndexByte(cursor, '-')
 	seq, err := strconv.ParseUint(cursor[cut+1:], 36, 63)
@@ -106,7 +106,8 @@ func (h *hub) publish(done committed) {
 	h.published = seq - 1
 }
 
-// push passes a change to those without a filter and to some others. REQUIRES: h.mu held.
+// push passes a change to the subscriptions without a filter and to those in some. REQUIRES: h.mu
+// held.
 func (h *hub) push(some []*Subscription, c LoggedChange) {
 	if len(h.all)+len(some) == 0 {
 		return
@@ -120,15 +121,15 @@ func (h *hub) push(some []*Subscription, c LoggedChange) {
 	}
 }
 
-// join makes a subscription live if it is near enough to the end, and returns
-// the sequence up to which it has to read the log. The log has a batch a moment
-// before it is published; what is read of it must not be ahead of what is, or a
-// cursor of now (ChangesQuery without one) would lie behind that of a reader.
+// join makes a subscription live if it is near enough to the end, and returns the sequence up to
+// which it has to read the log. The log has a batch a moment before the batch is published. A
+// reader must not read past what is published, or its cursor would be ahead of that of a
+// subscription that starts now (a ChangesQuery without a cursor).
 func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.open[s]; !ok {
-		return 0, true // it has been closed, and finds the reason in place of changes
+		return 0, true // it has been closed, and will find the reason in err
 	}
 	if h.published > s.seq+uint64(s.most)/2 {
 		return h.published, false
@@ -142,7 +143,7 @@ func (h *hub) join(s *Subscription) (upTo uint64, live bool) {
 	return max(h.published, s.seq), true
 }
 
-// leave ends a subscription.
+// leave removes a subscription that has ended.
 func (h *hub) leave(s *Subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,7 +151,7 @@ func (h *hub) leave(s *Subscription) {
 	delete(h.open, s)
 }
 
-// drop takes a subscription out of those that are live. REQUIRES: h.mu held.
+// drop removes a subscription from the live ones. REQUIRES: h.mu held.
 func (h *hub) drop(s *Subscription) {
 	delete(h.all, s)
 	for id := range s.filter {
@@ -180,10 +181,10 @@ type Subscription struct {
 	rt       *Runtime
 	filter   map[string]struct{} // nil for all entities
 	edits    bool                // wanted
-	ends     bool                // of the edits, those that end an entity are wanted
+	ends     bool                // deletions are wanted even if other edits are not
 	commands bool                // wanted
 	presence bool                // wanted
-	computed bool                // of the readings, those that a source has computed only
+	computed bool                // only readings that a source has computed are wanted
 	values   bool                // readings are wanted
 	most     int                 // of changes in buffer
 
@@ -235,7 +236,7 @@ func (r *Runtime) Changes(ctx context.Context, q ChangesQuery) (*Subscription, e
 	return s, r.hub.add(s, q.Cursor == "")
 }
 
-// add takes a subscription up. One from now on is live at once.
+// add registers a subscription. If it starts now, it is live at once.
 func (h *hub) add(s *Subscription, fromNow bool) error {
 	h.mu.Lock()
 	if h.closed {
@@ -248,15 +249,15 @@ func (h *hub) add(s *Subscription, fromNow bool) error {
 	}
 	h.mu.Unlock()
 	if fromNow {
-		// What is published in between is in the log, which join reads up to.
+		// Changes published in between are in the log, and join returns how far to read it.
 		s.upTo, s.live = h.join(s)
 	}
 	return nil
 }
 
-// lagBytes is how much a subscription that lags may keep for its reader. Beyond that the reader gets
-// all of it from the log: what is in the buffers of those that keep up is the newest, and in memory
-// once, but each that lags would keep its own past.
+// lagBytes bounds the buffer of a subscription that lags; beyond it the reader gets the rest from
+// the log. Subscriptions that keep up buffer the newest changes, which are in memory once for all
+// of them, but each one that lags would keep alive a part of the past of its own.
 const lagBytes = 256 << 10
 
 // push puts a change into the buffer. REQUIRES: the hub's mu held.
@@ -275,8 +276,8 @@ func (s *Subscription) push(c LoggedChange, bytes int) {
 		nudge(s.ready)
 		return
 	}
-	// Reuse what was read, where that is more than is to be moved: a backlog that stays would be
-	// moved again and again.
+	// Reuse the space of what was read only if it is at least half: otherwise a lasting backlog
+	// would be moved again and again.
 	if s.head > 0 && s.head >= len(s.buffer)/2 && len(s.buffer) == cap(s.buffer) {
 		n := copy(s.buffer, s.buffer[s.head:])
 		clear(s.buffer[n:])
@@ -338,20 +339,20 @@ func (s *Subscription) pending() (Change, bool) {
 	if !s.live || s.seq < s.upTo {
 		return Change{}, false // the log is to be read
 	}
-	c, ok, _ := s.fromBuffer() // the error comes again
+	c, ok, _ := s.fromBuffer() // the next call returns the error again
 	return c, ok
 }
 
-// Cursor returns the place that the reader has reached: everything up to it was returned or does
-// not concern the subscription. It also advances without changes to return, and is then worth
-// storing, too.
+// Cursor returns the reader's position: everything up to it was returned or does not concern the
+// subscription. The cursor also advances when there are no changes to return, so it is worth
+// storing then, too.
 func (s *Subscription) Cursor() string {
 	cursor, _ := s.place()
 	return cursor
 }
 
-// Seq returns the number of the change that Cursor continues after: those of the changes that follow are
-// greater.
+// Seq returns the number of the change that Cursor continues after. The changes that follow have
+// greater numbers.
 func (s *Subscription) Seq() uint64 {
 	_, seq := s.place()
 	return seq
@@ -404,7 +405,7 @@ func (s *Subscription) wants(c *LoggedChange) bool {
 	return ok || s.filter == nil
 }
 
-// catchUp reads the next page of the log, and goes live near its end.
+// catchUp reads the next page of the log, and goes live near the end of the log.
 func (s *Subscription) catchUp(ctx context.Context) error {
 	s.mu.Lock()
 	err := s.err
@@ -458,7 +459,7 @@ func (s *Subscription) change(c LoggedChange) Change {
 // Bytes returns about how much memory the change takes.
 func (c *LoggedChange) Bytes() int { return changeBytes(c.Values, c.Edit, c.Command) }
 
-// nudge tells who waits on the channel, once, that there is something new.
+// nudge signals the receiver of ch that there is something new; signals are not counted.
 func nudge(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

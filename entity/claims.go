@@ -6,23 +6,24 @@ import (
 	"sync"
 )
 
-// claims keep edits apart that depend on each other, from before they are checked until
-// they are committed and the graph has them. An edit that puts or removes edges or types
-// an entity claims it for itself; one that puts edges claims the other ends beside others
-// who do so, and one that ends an entity claims it beside others who do that. So what an edge was checked against (that its end exists,
-// of which type that is, how many edges there are) still holds when it is committed.
+// claims serializes edits that depend on each other, from before they are checked until they are
+// committed and in the graph. An edit that puts or removes edges, or sets the type of an entity,
+// claims that entity exclusively. An edit that puts edges also claims their other ends, shared with
+// other edits that do so; a deletion claims its entity, shared with other deletions. So whatever an
+// edge was checked against (that the other end exists, its type, the number of edges) still holds
+// when the edge is committed.
 //
-// Claims on one entity are granted in the order in which they were made, and those of
-// one edit in the order of the ids: there is no cycle of edits that wait for each other.
+// Claims on one entity are granted in the order in which they were made, and an edit makes its
+// claims in the order of the ids, so that edits cannot deadlock.
 type claims struct {
 	mu   sync.Mutex
 	held map[string]*claim // entities with holders, guarded by mu
 }
 
-// claim is who has claimed an entity. Its fields are guarded by claims.mu.
+// claim is the state of the claims on one entity. Its fields are guarded by claims.mu.
 type claim struct {
-	holders int       // how many have it
-	as      claimKind // all of them
+	holders int       // how many edits hold it
+	as      claimKind // the kind of all of them
 	waiting []*claimant
 }
 
@@ -31,19 +32,19 @@ type claimant struct {
 	granted chan struct{} // closed when it has the claim
 }
 
-// claimKind is what an entity is claimed for: by one alone, or by some for the same.
+// claimKind is what an entity is claimed for: exclusively, or shared with claims of the same kind.
 type claimKind uint8
 
 const (
-	toItself claimKind = iota // its type and the edges from it
-	asTarget                  // edges to it
-	toEnd                     // its end
+	toItself claimKind = iota // exclusive: its type and the edges from it
+	asTarget                  // shared: edges to it
+	toEnd                     // shared: its deletion
 )
 
 func newClaims() *claims { return &claims{held: make(map[string]*claim)} }
 
-// take claims an entity, and the targets of edges, waiting until ctx ends. release gives
-// all of it back.
+// take claims an entity and the targets of its edges, waiting until ctx ends. release releases all
+// of these claims.
 func (c *claims) take(ctx context.Context, id string, as claimKind, others []Relation) (release func(), err error) {
 	ids := make([]string, 0, 1+len(others))
 	ids = append(ids, id)
@@ -96,7 +97,7 @@ func (c *claims) withdraw(ctx context.Context, id string, me *claimant) error {
 	if held != nil {
 		if i := slices.Index(held.waiting, me); i >= 0 {
 			held.waiting = slices.Delete(held.waiting, i, i+1)
-			c.grant(id, held) // who comes next may do with less
+			c.grant(id, held) // the next one in line may now be admitted
 			return context.Cause(ctx)
 		}
 	}
@@ -113,7 +114,7 @@ func (c *claims) release(ids []string) {
 	}
 }
 
-// grant lets in who waits, in order. REQUIRES: c.mu held.
+// grant admits waiting claims in order. REQUIRES: c.mu held.
 func (c *claims) grant(id string, held *claim) {
 	for len(held.waiting) > 0 && held.admits(held.waiting[0].as) {
 		next := held.waiting[0]
@@ -126,7 +127,7 @@ func (c *claims) grant(id string, held *claim) {
 	}
 }
 
-// admits reports whether one more may have the claim. REQUIRES: claims.mu held.
+// admits reports whether one more claim of this kind can be granted. REQUIRES: claims.mu held.
 func (h *claim) admits(as claimKind) bool {
 	return h.holders == 0 || as == h.as && as != toItself
 }

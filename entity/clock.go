@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// clock gives the times that the server itself puts on readings and edits. It never goes
-// back: neither when the machine's clock is set back, nor over a restart, where it begins
-// at the last commit. While the machine's clock is behind it runs at half of the speed,
-// until the other one has caught up: so that times still tell an order, and an hour is
-// made good in two.
+// clock gives the times that the server itself puts on readings and edits. It never goes back:
+// neither when the machine's clock is set back, nor across a restart, when it starts at the last
+// commit. While the machine's clock is behind, this clock runs at half speed until the other has
+// caught up, so that times still define an order and an hour is made up in two.
 type clock struct {
 	log *slog.Logger
 	now func() time.Time // of the machine
 
 	mu     sync.Mutex
-	last   time.Time // what was given last, guarded by mu
+	last   time.Time // the last time returned, guarded by mu
 	seen   time.Time // the machine's clock then, with its monotonic reading, guarded by mu
-	behind bool      // that has been logged, guarded by mu
+	behind bool      // that the machine's clock is behind has been logged, guarded by mu
 }
 
-// setBack is how far the machine's clock must be behind for that to be worth a line.
+// setBack is how far the machine's clock must be behind before it is logged.
 const setBack = time.Second
 
 func newClock(log *slog.Logger, now func() time.Time, last int64) *clock {
@@ -30,8 +29,8 @@ func newClock(log *slog.Logger, now func() time.Time, last int64) *clock {
 	return &clock{log: log, now: now, last: time.UnixMilli(last), seen: seen}
 }
 
-// stamp returns the time in milliseconds since the epoch, not before any that it has
-// returned.
+// stamp returns the time in milliseconds since the epoch, never less than one it has returned
+// before.
 func (c *clock) stamp() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

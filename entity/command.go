@@ -11,20 +11,20 @@ import (
 )
 
 // CommandState says how far a command has come. The numbers are part of the stored format. A
-// command only advances to states of greater numbers, with one exception: if it was sent and not
-// acknowledged, it is queued again when its receiver is gone.
+// command only advances to states of greater numbers, with one exception: a command that was sent
+// and not acknowledged is queued again when its receiver is gone.
 type CommandState uint8
 
 // The states of a command. From CommandDone on it has ended.
 const (
 	CommandQueued    CommandState = 1 // it waits for the device
-	CommandSent      CommandState = 2 // it was given to a transport that reaches the device
+	CommandSent      CommandState = 2 // a transport that reaches the device was given it
 	CommandDelivered CommandState = 3 // the device has acknowledged that it has it
 	CommandDone      CommandState = 4 // the device has carried it out
-	CommandFailed    CommandState = 5 // the device has not been able to
+	CommandFailed    CommandState = 5 // the device could not carry it out
 	CommandTimedOut  CommandState = 6 // it was delivered, and there was no answer in time
 	CommandExpired   CommandState = 7 // it could not be delivered in time
-	CommandCanceled  CommandState = 8 // somebody has withdrawn it
+	CommandCanceled  CommandState = 8 // it was withdrawn
 )
 
 var commandStates = [...]string{
@@ -54,8 +54,8 @@ func ParseCommandState(name string) (CommandState, error) {
 // Command is a message to a device and its state. Times are in milliseconds since the epoch, 0 for
 // what has not happened.
 type Command struct {
-	// ID is the entity's own id for the command: texts of equal length, which order commands as
-	// they came.
+	// ID identifies the command within its entity. IDs have equal length, and sort in the order in
+	// which the commands came.
 	ID     string
 	Entity string
 	Name   string
@@ -63,12 +63,12 @@ type Command struct {
 	Request value.Value
 	// Key is the idempotency key, "" for none, and By who sent the command.
 	Key, By string
-	// Parallel says that the command does not wait for others, and others do not wait for it.
+	// Parallel says that the command does not wait for others, nor they for it.
 	Parallel bool
 	State    CommandState
 	Created  int64
-	// Expires is until when it may be delivered, and Timeout how long the device may take from
-	// delivery to its answer, in milliseconds.
+	// Expires is the deadline for delivery, and Timeout how long the device may take from delivery
+	// to its answer, in milliseconds.
 	Expires, Timeout int64
 	// Sent is when it was last sent, and Attempts how often.
 	Sent     int64
@@ -90,14 +90,14 @@ type NewCommand struct {
 	// nothing.
 	Request value.Value
 	// Key, if it is not "", identifies the command when By sends it a second time: at most
-	// MaxCommandKeyBytes bytes. Keys of others are other keys, so that nobody can use up somebody
+	// MaxCommandKeyBytes bytes. Each sender has keys of its own, so that nobody can use up somebody
 	// else's.
 	Key string
-	// Expires is until when the command may be delivered, in milliseconds since the epoch. 0 means
-	// DefaultCommandExpiry from now; at most MaxCommandExpiry from now.
+	// Expires is the deadline for delivery, in milliseconds since the epoch, at most
+	// MaxCommandExpiry from now. 0 means DefaultCommandExpiry from now.
 	Expires int64
-	// Timeout is how long the device may take from delivery to its answer. 0 means
-	// DefaultCommandTimeout; at most MaxCommandTimeout.
+	// Timeout is how long the device may take from delivery to its answer, at most
+	// MaxCommandTimeout. 0 means DefaultCommandTimeout.
 	Timeout time.Duration
 	// Parallel lets the command be sent while others are under way. Otherwise commands of an entity
 	// are sent one at a time, in the order in which they came, each when the one before has ended.
@@ -106,21 +106,22 @@ type NewCommand struct {
 	Parallel bool
 	// By is who sends it, at most MaxCommandByBytes bytes.
 	By string
-	// Of, if it is not 0, is when the entity came to be. The command is then for that one only, and
-	// not for a later one of its id: to that, it is ErrNotFound.
+	// Of, if it is not 0, is the creation time of the entity that the command is for. If that
+	// entity was deleted, the error is ErrNotFound, even if there is a new entity with the same id.
 	Of int64
 }
 
 // CommandsQuery asks for commands of an entity, newest first.
 type CommandsQuery struct {
-	// Before keeps those with a lower ID. It is the ID of the last command on the previous page, ""
-	// for the first page.
+	// Before keeps the commands with a lower ID. It is the ID of the last command on the previous
+	// page, "" for the first page.
 	Before string
 	// Limit is how many commands to return at most, up to MaxPageLimit. Defaults to 50.
 	Limit int
-	// States keeps those in one of these. Empty keeps all.
+	// States keeps the commands in one of these states. Empty keeps all.
 	States []CommandState
-	// ID keeps only the command with that id, and Key those of an idempotency key. Empty keeps all.
+	// ID keeps only the command with that id, and Key only those with that idempotency key. Empty
+	// keeps all.
 	ID, Key string
 }
 
@@ -143,35 +144,35 @@ func (c *Command) Due() int64 {
 	}
 }
 
-// Keeps reports whether the query asks for a command, ignoring its page.
+// Keeps reports whether the command matches the query, ignoring Before and Limit.
 func (q *CommandsQuery) Keeps(c *Command) bool {
 	return (q.ID == "" || c.ID == q.ID) && (q.Key == "" || c.Key == q.Key) && (len(q.States) == 0 || slices.Contains(q.States, c.State))
 }
 
-// bytes is what a command occupies beside its struct.
+// bytes is what a command occupies in addition to its struct.
 func (c *Command) bytes() int {
 	return len(c.Name) + len(c.Key) + len(c.By) + len(c.Error) + len(c.Request.Text()) + len(c.Progress.Text()) + len(c.Result.Text())
 }
 
-// same reports whether a command is what somebody asks for once more.
+// same reports whether n repeats the command.
 func (c *Command) same(n *NewCommand) bool {
 	return c.Name == n.Name && sameValue(c.Request, n.Request)
 }
 
-// commandIDBytes is the length of an ID: base 36 of a number below 2^53, so that it has
-// 1024 for each millisecond.
+// commandIDBytes is the length of an ID: base 36 of a number below 2^53, so that there are 1024 for
+// each millisecond.
 const (
 	commandIDBytes = 11
 	commandsPerMS  = 1024
 )
 
-// commandID makes an ID of a number.
+// commandID returns the ID for a number.
 func commandID(number int64) string {
 	digits := strconv.FormatInt(number, 36)
 	return strings.Repeat("0", max(0, commandIDBytes-len(digits))) + digits
 }
 
-// commandNumber is the number of an ID, 0 for what is none.
+// commandNumber returns the number of an ID, 0 if it is not an ID.
 func commandNumber(id string) int64 {
 	n, err := strconv.ParseInt(id, 36, 64)
 	if err != nil || len(id) != commandIDBytes {
@@ -180,7 +181,7 @@ func commandNumber(id string) int64 {
 	return n
 }
 
-// check reports what is wrong with a new command whenever it is sent.
+// check reports what is wrong with a new command, independent of the time.
 func (n *NewCommand) check() error {
 	if err := checkName("command", n.Name, MaxKeyBytes); err != nil {
 		return err
@@ -205,8 +206,8 @@ func (n *NewCommand) check() error {
 	return nil
 }
 
-// expiry returns until when a command that is made now may be delivered. It is no part
-// of check: who repeats a command by its key may come after that.
+// expiry returns the deadline for delivery of a command that is made now. It is not part of check:
+// a command may be repeated by its key after the deadline.
 func (n *NewCommand) expiry(now int64) (int64, error) {
 	if n.Expires == 0 {
 		return now + DefaultCommandExpiry.Milliseconds(), nil

@@ -10,11 +10,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/due"
 )
 
-// commander has entities look after their commands: when one is due to expire or to time
-// out, and when there is one to send. It knows all entities with open commands, also
-// those that are cold, and has one timer for each of them; after a restart it
-// learns of them from the store. It decides nothing: the entity's actor does, and may be
-// asked once too often.
+// commander tells entities to look after their commands: when one is due to expire or to time out,
+// and when there is one to send. It knows all entities with open commands, cold ones included, and
+// has one timer for each; after a restart it learns of them from the store. It decides nothing: the
+// entity's actor does, and may be asked once too often.
 type commander struct {
 	rt   *Runtime
 	wake chan struct{}
@@ -29,7 +28,7 @@ type commander struct {
 }
 
 const (
-	// commanderRetry is after what time an entity is asked again that has not answered.
+	// commanderRetry is how long to wait before asking an entity again that has not answered.
 	commanderRetry = 5 * time.Second
 	// commanderNap bounds the sleep of the commander: the machine's clock may be set.
 	commanderNap = 10 * time.Second
@@ -39,7 +38,7 @@ func newCommander(rt *Runtime) *commander {
 	return &commander{rt: rt, wake: make(chan struct{}, 1), open: make(map[string]*due.Timer[string]), kicked: make(map[string]struct{})}
 }
 
-// recall learns of the open commands that the store has.
+// recall reads the open commands from the store.
 func (c *commander) recall(ctx context.Context) error {
 	list, err := c.rt.store.OpenCommands(ctx)
 	if err != nil {
@@ -51,7 +50,7 @@ func (c *commander) recall(ctx context.Context) error {
 	return nil
 }
 
-// plan says when the first open command of an entity is due, 0 for an entity with none.
+// plan sets when the first open command of an entity is due, 0 if it has none.
 func (c *commander) plan(id string, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +72,14 @@ func (c *commander) plan(id string, at int64) {
 	}
 }
 
-// kick has an entity look after its commands soon.
+// kick tells an entity to look after its commands soon.
 func (c *commander) kick(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(id)
 }
 
-// kickOpen is kick for an entity that has open commands; the others are left alone.
+// kickOpen is kick if the entity has open commands, and does nothing otherwise.
 func (c *commander) kickOpen(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +98,7 @@ func (c *commander) add(id string) {
 	nudge(c.wake)
 }
 
-// entities is how many entities have open commands.
+// entities returns how many entities have open commands.
 func (c *commander) entities() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,12 +144,12 @@ func (c *commander) next(now int64) (id string, wait time.Duration) {
 	if e.At() > now {
 		return "", min(commanderNap, time.Duration(e.At()-now)*time.Millisecond)
 	}
-	c.queue.Set(e, now+commanderRetry.Milliseconds()) // it says more itself
+	c.queue.Set(e, now+commanderRetry.Milliseconds()) // the entity will set the exact time itself
 	return e.Value, 0
 }
 
-// attend tells an entity to look after its commands. While the store has no room it waits,
-// as who computes readings does.
+// attend tells an entity to look after its commands. While the store has no room it waits, as
+// deliveries of computed readings do.
 func (c *commander) attend(id string) {
 	d := &delivery{step: (*entityActor).attend, cost: editCost, own: true}
 	d.done = func(err error) {
@@ -163,7 +162,7 @@ func (c *commander) attend(id string) {
 	}
 }
 
-// again has an entity asked once more after a while, where that has failed.
+// again asks an entity once more after a while if asking it has failed.
 func (c *commander) again(id string) {
 	later := c.rt.clock.stamp() + commanderRetry.Milliseconds()
 	c.mu.Lock()

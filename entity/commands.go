@@ -16,19 +16,19 @@ import (
 // it is kept, across restarts and crashes, until it has ended. It is sent as soon as the device can
 // be reached (Receive) and the commands before it have ended.
 //
-// A command with the Key and By of another command of the entity that is still kept is that command,
-// which is returned in its present state, even if Expires has passed; if its name or its request
-// differ, the error is ErrOtherCommand. The other errors are ErrNotFound for an entity that does not exist,
-// ErrInvalid, ErrMismatch for what its type does not allow, ErrTooManyCommands, and ErrFull while
-// the store has no room. If ErrFull says that the outcome is unknown, or ctx ends while Command
-// waits for the commit, send it again with the same Key.
+// If the entity still keeps a command with the same Key and By, Command returns that one in its
+// present state, even if Expires has passed; if its name or its request differ, the error is
+// ErrOtherCommand. The other errors are ErrNotFound for an entity that does not exist, ErrInvalid,
+// ErrMismatch for a command that its type does not allow, ErrTooManyCommands, and ErrFull while the
+// store has no room. If ErrFull says that the outcome is unknown, or ctx ends while Command waits
+// for the commit, send it again with the same Key.
 func (r *Runtime) Command(ctx context.Context, id string, n NewCommand) (Command, error) {
 	if err := n.check(); err != nil {
 		return Command{}, err
 	}
 	for {
-		// A command of the same key may end between the two looks, into the store and
-		// among the open ones. Then both are taken again.
+		// A command of the same key may end between looking for it in the store and among the open
+		// ones. Then look again in both.
 		seen := r.commander.ends.Load()
 		if n.Key != "" {
 			if c, err := r.ofKey(ctx, id, &n); err != nil || c != nil {
@@ -66,7 +66,7 @@ func derefCommand(c *Command) Command {
 func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command, error) {
 	for before := ""; ; {
 		list, err := r.Commands(ctx, id, CommandsQuery{Key: n.Key, Before: before, Limit: MaxPageLimit})
-		if errors.Is(err, ErrNotFound) { // it may have come to be a moment ago
+		if errors.Is(err, ErrNotFound) { // it may have been created a moment ago
 			return nil, nil //nolint:nilnil // documented
 		}
 		if err != nil {
@@ -85,9 +85,9 @@ func (r *Runtime) ofKey(ctx context.Context, id string, n *NewCommand) (*Command
 }
 
 // Delivered says that the device has acknowledged a command, which is then not sent again. It
-// returns when that is durable, and changes nothing for a command that was acknowledged before or
-// has ended. While the store has no room it waits. It returns ErrNotFound for a command that does
-// not exist, and ErrInvalid for one that was never sent.
+// returns when that is durable, and changes nothing if the command was already acknowledged or has
+// ended. While the store has no room it waits. It returns ErrNotFound for a command that does not
+// exist, and ErrInvalid for one that was never sent.
 func (r *Runtime) Delivered(ctx context.Context, id, command string) error {
 	return r.answer(ctx, id, command, &delivery{own: true, step: func(e *entityActor) ([]*Command, error) {
 		return e.progress(command, false, value.Value{})
@@ -147,8 +147,8 @@ func (r *Runtime) Fail(ctx context.Context, id, command, reason string) error {
 	}})
 }
 
-// answer brings what a device says of a command to its entity. To one that has ended it
-// comes too late, or for a second time, and changes nothing.
+// answer passes what a device says about a command to the entity. If the command has ended, the
+// answer is late or a repetition, and changes nothing.
 func (r *Runtime) answer(ctx context.Context, id, command string, d *delivery) error {
 	err := r.step(ctx, id, d)
 	if errors.Is(err, errNotOpen) {
@@ -179,7 +179,7 @@ func (r *Runtime) Cancel(ctx context.Context, id, command string) (Command, erro
 	return *canceled, nil
 }
 
-// endedCommand returns a command that its entity does not know for open, once its end is
+// endedCommand returns a command that its entity does not list as open, once the command's end is
 // durable.
 func (r *Runtime) endedCommand(ctx context.Context, id, command string) (Command, error) {
 	if h := r.handles.find(id); h != nil {
@@ -251,18 +251,18 @@ func (r *Runtime) WaitCommand(ctx context.Context, id, command string) (Command,
 				c = now
 			}
 			return c, context.Cause(ctx) // failure is nil if a change came at the same time
-		case failure != nil: // what is missed is read
+		case failure != nil: // the missed changes are read from the store
 			c, err = r.FindCommand(ctx, id, command)
 		case next.Edit != nil && next.Edit.Deleted:
 			return c, fmt.Errorf("entity %q: %w: it was deleted", id, ErrNotFound)
 		case next.Command != nil && next.Command.ID == command && next.Command.State.Ended():
-			c = *next.Command // before that, what comes may be older than what was read
+			c = *next.Command // older changes may still arrive after the read
 		}
 	}
 	return c, err
 }
 
-// step brings a change of commands to an entity and waits for its commit.
+// step sends a change of commands to an entity and waits for its commit.
 func (r *Runtime) step(ctx context.Context, id string, d *delivery) error {
 	if err := CheckID(id); err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 
 // The committer: from the entities to the disk, many readings with one fsync.
 //
-// Entities hand over what they accepted; package groupcommit decides what is committed
-// together, and tries again what fails. Nothing is acknowledged meanwhile, the window
-// fills, and the sources wait. While the store has no room on its disk they are told so
-// instead: who comes is refused, and who waits hears that the outcome is not known. What
-// was accepted is still tried again, which finds out that there is room.
+// Entities pass on what they have accepted; package groupcommit decides what is committed together,
+// and retries commits that fail. Meanwhile nothing is acknowledged, the window fills, and the
+// sources wait. While the store has no room on its disk, they are told so instead: new deliveries
+// are refused, and waiting sources learn that the outcome is unknown. Commits of what was accepted
+// are still retried, which is how the committer learns that there is room again.
 //
 // A second goroutine, the acker, takes each batch after its COMMIT, in order:
 // changes to the subscriptions, then the sources' done, then the window. So the
@@ -29,7 +29,7 @@ type committer struct {
 	batch    Batch
 	number   uint64
 	latestAt map[latestKey]int
-	failing  string // the error that was logged last, "" when the store works
+	failing  string // the last error that was logged, "" while the store works
 }
 
 // latestKey finds the row of an entity and key in the change buffer.
@@ -53,15 +53,14 @@ func newCommitter(rt *Runtime) *committer {
 	return c
 }
 
-// accept takes a delivery over from an entity and returns its number. It does
-// not wait.
+// accept takes a delivery from an entity and returns its number. It does not wait.
 func (c *committer) accept(d *delivery) uint64 {
 	d.accepted = c.rt.nanos()
 	return c.Accept(d)
 }
 
-// Commit makes deliveries durable: all of them, or fewer where an entity goes on after
-// its end.
+// Commit makes deliveries durable: all of them, or fewer if an entity is created again after its
+// deletion.
 func (c *committer) Commit(ctx context.Context, deliveries []*delivery) (n int, acknowledge func(), err error) {
 	n = c.build(deliveries)
 	if err := c.persist(ctx); err != nil {
@@ -84,7 +83,7 @@ func (c *committer) Commit(ctx context.Context, deliveries []*delivery) (n int, 
 	return n, func() { c.rt.acknowledge(done) }, nil
 }
 
-// Refuse settles what the runtime's end by force has overtaken.
+// Refuse settles the deliveries that are not committed when the runtime is closed by force.
 func (c *committer) Refuse(deliveries []*delivery, err error) {
 	if err == nil {
 		err = fmt.Errorf("commit: %w", ErrClosed)
@@ -168,7 +167,7 @@ func (c *committer) persist(ctx context.Context) error {
 	return nil
 }
 
-// complain reports a failing store, in the log once for each cause.
+// complain logs that the store fails, once for each cause.
 func (c *committer) complain(err error) {
 	if errors.Is(err, ErrFull) {
 		c.rt.window.setFull(true)
@@ -185,8 +184,8 @@ func (c *committer) complain(err error) {
 		slog.String("error", text), slog.Int("readings", len(c.batch.Records)))
 }
 
-// notify tells those who wait what was accepted and is not committed. Who comes between
-// this and the refusal of all is told with the next try.
+// notify tells waiting callers that their edits are accepted and not committed. Those that come
+// between this call and the refusal of all others are told with the next retry.
 func (c *committer) notify(err error) {
 	for _, d := range c.Uncommitted() {
 		switch {
@@ -210,7 +209,7 @@ func (c *committer) recovered() {
 	c.rt.log.LogAttrs(context.Background(), slog.LevelInfo, "commit succeeded again")
 }
 
-// acknowledge tells the world about a batch. The acker calls it, in order.
+// acknowledge publishes a batch and settles its deliveries. The acker calls it, in order.
 func (r *Runtime) acknowledge(done committed) {
 	r.graph.follow(done.deliveries)
 	r.hub.publish(done)

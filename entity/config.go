@@ -22,12 +22,12 @@ const (
 
 // Config configures a Runtime. The zero value has sensible defaults.
 type Config struct {
-	// WindowBytes bounds the memory of all readings between Ingest and their
-	// commit. When it is used up Ingest waits. Defaults to DefaultWindowBytes.
+	// WindowBytes bounds the memory of all readings between Ingest and their commit. When they use
+	// it up, Ingest waits. Defaults to DefaultWindowBytes.
 	WindowBytes int64
 
-	// ShareBytes is how much of that one source may use, see Once.By. It waits when it has used
-	// that up, so that what others send does not wait behind more than this. Defaults to
+	// ShareBytes is how much of WindowBytes one source may use, see Once.By. A source that has used
+	// up its share waits, so that readings of others never wait behind more than this. Defaults to
 	// DefaultShareBytes, and is at most WindowBytes.
 	ShareBytes int64
 
@@ -35,15 +35,15 @@ type Config struct {
 	// waiting for BatchDelay. Defaults to DefaultBatchBytes.
 	BatchBytes int64
 
-	// BatchDelay is how long a batch waits for more before it is committed, while
-	// more keeps coming; where commits take longer it is as long as they take, up
-	// to four times BatchDelay. When a quarter of it brings nothing the batch is
-	// committed at once, and while a commit is running the next one gathers anyway.
-	// Defaults to DefaultBatchDelay; a negative delay means none.
+	// BatchDelay is how long a batch waits for more readings before it is committed, while more
+	// keep coming. If commits take longer than that, it waits as long as they take, up to four
+	// times BatchDelay. If nothing comes for a quarter of the delay, the batch is committed at
+	// once; and while a commit is running, the next batch gathers anyway. Defaults to
+	// DefaultBatchDelay; a negative delay means none.
 	BatchDelay time.Duration
 
-	// RetryMin and RetryMax bound the wait before a failed commit is tried
-	// again, which doubles from the one to the other. Default to 20 ms and 5 s.
+	// RetryMin and RetryMax bound the wait before a failed commit is retried, which doubles from
+	// RetryMin to RetryMax. They default to 20 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 
 	// StreamBuffer is how many changes a subscription holds for its reader
@@ -51,12 +51,12 @@ type Config struct {
 	StreamBuffer int
 
 	// HotBytes bounds the memory of the entities that have an actor. When they take more, the least
-	// recently used go cold: they stay in the store, and come back when they are needed. The bound
-	// is not strict: an entity that is working stays. Defaults to DefaultHotBytes.
+	// recently used go cold: they stay in the store, and are loaded again when they are needed. The
+	// bound is not strict: an entity that is working stays. Defaults to DefaultHotBytes.
 	HotBytes int64
 
-	// Keys bounds the distinct names of keys that this process knows. Nobody may add more new ones
-	// than are left for others, see Once.By. Defaults to MaxKeys.
+	// Keys bounds the distinct names of keys that this process knows. No sender may add more new
+	// names than remain for all others, see Once.By. Defaults to MaxKeys.
 	Keys int
 
 	// IdleAfter is how long an entity may be idle before it goes cold. Defaults to
@@ -64,9 +64,9 @@ type Config struct {
 	IdleAfter time.Duration
 
 	// PresenceTimeout is how long a device without a connection of its own may be silent before it
-	// is offline, and PresenceGrace how long one may be without the connection that it had. The
-	// type of an entity may override them. They default to DefaultPresenceTimeout and
-	// DefaultPresenceGrace; a negative timeout means forever, a negative grace none.
+	// is offline, and PresenceGrace how long a device stays online after it has lost its
+	// connection. The type of an entity may override them. They default to DefaultPresenceTimeout
+	// and DefaultPresenceGrace; a negative timeout means forever, a negative grace none.
 	PresenceTimeout, PresenceGrace time.Duration
 
 	// PresenceReturn is how long devices that were online have to come back after the runtime was

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Doc is a document that is stored once for all entities: a type, a mapping, a saved query, a
-// retention rule. Its kind says which, and its body is whatever the owner of the kind makes of it.
+// Doc is a document that does not belong to one entity: a type, a mapping, a saved query, a
+// retention rule. Its kind says which, and the owner of the kind defines what the body means.
 type Doc struct {
 	Kind, ID string
 	Body     []byte
@@ -68,14 +68,14 @@ func (r *Runtime) Doc(ctx context.Context, kind, id string) (Doc, error) {
 	return query(ctx, r, func(ctx context.Context) (Doc, error) { return r.store.Doc(ctx, kind, id) })
 }
 
-// DocsBytes is about what the bodies of documents may take that a Store returns at once, and docsPage
-// how many documents are read at once.
+// DocsBytes bounds, roughly, the bodies of the documents that a Store returns at once, and docsPage
+// is how many documents are read at once.
 const (
 	DocsBytes = 4 << 20
 	docsPage  = 1000
 )
 
-// Docs returns all documents of a kind, ordered by id. Where there may be many, use EachDoc.
+// Docs returns all documents of a kind, ordered by id. If there may be many, use EachDoc.
 func (r *Runtime) Docs(ctx context.Context, kind string) (list []Doc, err error) {
 	err = r.EachDoc(ctx, kind, func(d *Doc) error {
 		list = append(list, *d)
@@ -84,10 +84,10 @@ func (r *Runtime) Docs(ctx context.Context, kind string) (list []Doc, err error)
 	return list, err
 }
 
-// EachDoc calls f with the documents of a kind, ordered by id. It reads them in pages, so that their
-// bodies are not in memory at once, and holds nothing while f runs: a document that is put or deleted
-// meanwhile may come or not. It returns the first error of f or of the store. The document is the
-// caller's.
+// EachDoc calls f with the documents of a kind, ordered by id. It reads them in pages, so that
+// their bodies are not in memory at once, and holds nothing while f runs: f may or may not see a
+// document that is put or deleted meanwhile. It returns the first error of f or of the store. The
+// document is the caller's.
 func (r *Runtime) EachDoc(ctx context.Context, kind string, f func(*Doc) error) error {
 	return eachDoc(f, func(after string) ([]Doc, error) {
 		return query(ctx, r, func(ctx context.Context) ([]Doc, error) { return r.store.Docs(ctx, kind, after, docsPage) })

@@ -5,11 +5,11 @@ import "github.com/greenroom-go/greenroom/entity/value"
 // Edit is a change of an entity except its telemetry: of its type, its attributes and its
 // relations, or its end. It is one change in the log.
 type Edit struct {
-	// Revision is the entity's number for the edit, one more than that of the edit before.
+	// Revision is the entity's number for the edit, one more than that of the previous edit.
 	Revision uint64
 	// Created says that the edit made the entity.
 	Created bool
-	// Deleted says that the entity and all it had is gone. Nothing else is set.
+	// Deleted says that the entity was deleted with everything it had. No other field is set.
 	Deleted bool
 	// Typed says that Type was set.
 	Typed bool

@@ -8,25 +8,26 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no entity of this id, because none was
-	// created and no reading of it was ever accepted, or no document.
+	// ErrNotFound says that there is no such entity, because none was created and no reading of it
+	// was ever accepted, or that there is no such document, type or command.
 	ErrNotFound = errors.New("not found")
 
-	// ErrConflict says that the condition of a write does not hold: the current version is another
-	// one, or something exists where nothing should. Read it again, and decide again.
+	// ErrConflict says that the condition of a write does not hold: the current version differs, or
+	// something exists where nothing should. Read it again, and decide again.
 	ErrConflict = errors.New("conflict")
 
-	// ErrTestFailed says that a test operation of a JSON patch does not hold: the
-	// patch has changed nothing. It is an ErrConflict as well, but not one of the
-	// condition (Edits.If), for which that stands alone.
+	// ErrTestFailed says that a test operation of a JSON patch does not hold: the patch has changed
+	// nothing. It wraps ErrConflict. A condition that does not hold (Edits.If) gives ErrConflict
+	// alone.
 	ErrTestFailed = fmt.Errorf("test of the patch failed: %w", ErrConflict)
 
-	// ErrFull says that the store has no room on its disk. A reading or an edit that it refuses has
+	// ErrFull says that the store has no room on its disk. A reading or an edit refused with it has
 	// not been kept, unless the text says that the outcome is unknown. Existing data can be read.
 	ErrFull = errors.New("no room on the disk of the store")
 
-	// ErrBusy says that too much from the same sender already waits for its commit, see Once.By.
-	// What it refuses has not been kept, and may be sent again when some of that is committed.
+	// ErrBusy says that too much from the same sender is already waiting for its commit, see
+	// Once.By. What is refused with it has not been kept, and may be sent again when some of the
+	// rest is committed.
 	ErrBusy = errors.New("too much waits for its commit")
 
 	// ErrClosed says that the runtime has been closed or that its actor system

@@ -15,10 +15,10 @@ type Examined struct {
 const examinePage = 1000
 
 // Examine reads a store, and calls found with each contradiction: a latest value for which the
-// history has another or a newer one, a relation to nothing, a command that cannot be read or is
-// open and not found as such, a change that is missing or cannot be read, a deleted entity that
-// still exists. It changes nothing, and reads everything but the history; nobody may write to the
-// store meanwhile. The error is that of the store or of ctx.
+// history has a different or a newer one, a relation to an entity that does not exist, a command
+// that cannot be read or is open and not listed as open, a change that is missing or cannot be
+// read, a deleted entity that still exists. It changes nothing, and reads everything but the
+// history; nobody may write to the store meanwhile. The error is that of the store or of ctx.
 func Examine(ctx context.Context, s Store, found func(error)) (Examined, error) {
 	x := examiner{s: s, found: found, there: make(map[string]struct{})}
 	for _, part := range []func(context.Context) error{x.entities, x.relations, x.changes} {
@@ -60,8 +60,7 @@ func (x *examiner) entities(ctx context.Context) error {
 	}
 }
 
-// latest compares a latest value with the history, from which a rule of retention may have
-// removed it.
+// latest compares a latest value with the history, from which a retention rule may have removed it.
 func (x *examiner) latest(ctx context.Context, id string, l *Latest) error {
 	x.read.Latest++
 	newest, err := x.s.History(ctx, id, l.Key, Place{}, Place{TS: MaxTS + 1}, 1, true)
@@ -77,8 +76,8 @@ func (x *examiner) latest(ctx context.Context, id string, l *Latest) error {
 	return nil
 }
 
-// commands reads the commands of an entity, of which those that are open are known by
-// themselves as well.
+// commands reads the commands of an entity, and compares the open ones with the store's list of
+// them.
 func (x *examiner) commands(ctx context.Context, e *Stored) error {
 	open := make(map[string]struct{}, len(e.Commands))
 	for i := range e.Commands {
@@ -127,8 +126,8 @@ func (x *examiner) relations(ctx context.Context) error {
 	}
 }
 
-// changes reads the change log: each change follows the one before, and an entity whose last
-// change is its end is not there.
+// changes reads the change log and checks that no change is missing, and that an entity whose last
+// change is its deletion does not exist.
 func (x *examiner) changes(ctx context.Context) error {
 	info := x.s.Info()
 	ended := make(map[string]struct{})

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// Pauses of a Follower after a failure, doubled from one to the next.
+// Bounds of the pause of a Follower after a failure. It doubles from one to the next.
 const (
 	followPauseMin = 100 * time.Millisecond
 	followPauseMax = 5 * time.Second
@@ -22,9 +22,9 @@ const (
 type Follower struct {
 	rt     *Runtime
 	query  ChangesQuery
-	sub    *Subscription // nil after a failure, until Next subscribes again
-	cursor string        // where it does
-	pause  time.Duration // before that
+	sub    *Subscription // nil after a failure, until Next resubscribes
+	cursor string        // where Next resubscribes
+	pause  time.Duration // before Next resubscribes
 }
 
 // Follow begins to follow the changes, from now or from a cursor. The errors are those
@@ -43,8 +43,8 @@ func (r *Runtime) Follow(ctx context.Context, q ChangesQuery) (*Follower, error)
 //   - ErrClosed: the runtime is closed, and there are no more changes.
 //   - ErrLagged: the caller was too slow for the buffer. Nothing is lost; the changes
 //     are read from the log.
-//   - ErrCursorExpired: changes are lost, because the log no longer has them. Next
-//     continues from now. What the caller reads of the store from here on includes them.
+//   - ErrCursorExpired: changes are lost, because the log no longer has them. Next continues from
+//     now. What the caller reads from the store after this includes their effects.
 //   - an error of ctx: as if the call had not been made.
 //   - any other error, of the store: Next tries again after a pause.
 func (f *Follower) Next(ctx context.Context) (Change, error) {
@@ -63,7 +63,7 @@ func (f *Follower) Next(ctx context.Context) (Change, error) {
 			f.drop(f.sub.Cursor())
 		case errors.Is(err, ErrCursorExpired): // while the log was read
 			f.Rewind(f.sub.Cursor())
-			continue // to subscribe says it again, with a place to go on from
+			continue // subscribing returns it again, with a cursor to continue from
 		default:
 			f.Rewind(f.sub.Cursor())
 		}
@@ -71,7 +71,7 @@ func (f *Follower) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// subscribe goes on after a failure.
+// subscribe resubscribes after a failure.
 func (f *Follower) subscribe(ctx context.Context) error {
 	if f.pause > 0 {
 		if err := pause.For(ctx, f.pause); err != nil {
@@ -103,9 +103,9 @@ func (f *Follower) Ready() (c Change, ok bool) {
 	return f.sub.pending()
 }
 
-// Cursor returns the place up to which everything was returned by Next or Ready or does
-// not concern the query: a later Follower can resume there. It moves on without changes
-// as well, while others are committed.
+// Cursor returns the position up to which every change was returned by Next or Ready or does not
+// concern the query. A later Follower can resume there. The cursor also advances while only changes
+// that do not concern the query are committed.
 func (f *Follower) Cursor() string {
 	if f.sub == nil {
 		return f.cursor
@@ -113,8 +113,8 @@ func (f *Follower) Cursor() string {
 	return f.sub.Cursor()
 }
 
-// Rewind makes Next return the changes after a cursor once more, after a pause: the
-// caller has failed on them.
+// Rewind makes Next return the changes after a cursor once more, after a pause, for a caller that
+// has failed on them.
 func (f *Follower) Rewind(cursor string) {
 	f.drop(cursor)
 	f.pause = min(max(2*f.pause, followPauseMin), followPauseMax)

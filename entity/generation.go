@@ -3,8 +3,8 @@ package entity
 import "sort"
 
 // Generation stands for the changes that were committed between one opening of a store and the
-// next. Two stores that are copies of one, by a backup or by copying files, share the generations
-// up to the copy and no later one. This reveals a cursor of a change that this store does not have,
+// next. Two copies of a store, whether made by a backup or by copying files, share the generations
+// up to the copy and no later one. So a store can tell that a cursor's change is not its own,
 // however the copy was made.
 type Generation struct {
 	First uint64 // the sequence of its first change; it ends where the next one begins

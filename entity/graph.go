@@ -15,22 +15,22 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// graph has all committed relations in memory, in both directions, so that a
-// traversal needs no disk. Entities and types of relations have small numbers
-// here. It is loaded in the background when the runtime opens; what is committed
-// meanwhile is done once more after that, in order, which ends in the same edges.
+// graph has all committed relations in memory, in both directions, so that a traversal needs no
+// disk. Entities and types of relations have small numbers here. It is loaded in the background
+// when the runtime opens. Edits that are committed meanwhile are applied, in order, after the load;
+// applying them twice gives the same edges.
 type graph struct {
 	ready chan struct{} // closed when it is loaded
 
 	mu      sync.RWMutex
 	numbers map[string]uint32   // guarded by mu
 	names   []string            // guarded by mu
-	out, in [][]edge            // by number; out is ordered by (kind, to), guarded by mu
+	out, in [][]edge            // indexed by entity number; out is ordered by (kind, to), guarded by mu
 	props   map[arc]value.Value // of the edges that have some, guarded by mu
 	kinds   map[string]uint32   // types of relations, guarded by mu
 	kindsOf []string            // guarded by mu
 	edges   int                 // guarded by mu
-	pending []graphChange       // committed while it loads, guarded by mu
+	pending []graphChange       // committed during the load, guarded by mu
 	loaded  bool                // guarded by mu
 }
 
@@ -39,7 +39,7 @@ type edge struct{ kind, to uint32 }
 
 type arc struct{ from, kind, to uint32 }
 
-// graphChange is what one edit means for the graph.
+// graphChange is the effect of one edit on the graph.
 type graphChange struct {
 	id        string
 	deleted   bool
@@ -53,7 +53,7 @@ func newGraph() *graph {
 // graphPage is how many edges are read from the store at once.
 const graphPage = 10_000
 
-// load reads all edges from the store, trying again while it fails.
+// load reads all edges from the store, retrying until it succeeds.
 func (g *graph) load(r *Runtime) {
 	var after Relation
 	delay := r.cfg.RetryMin
@@ -84,7 +84,7 @@ func (g *graph) load(r *Runtime) {
 	}
 }
 
-// finish does what was committed while the graph was loaded. REQUIRES: g.mu held.
+// finish applies the edits that were committed during the load. REQUIRES: g.mu held.
 func (g *graph) finish() {
 	g.loaded = true
 	for _, c := range g.pending {
@@ -94,7 +94,7 @@ func (g *graph) finish() {
 	close(g.ready)
 }
 
-// follow takes the edits of committed deliveries in.
+// follow applies the edits of committed deliveries.
 func (g *graph) follow(deliveries []*delivery) {
 	for _, d := range deliveries {
 		if d.edit == nil || !d.edit.Deleted && len(d.edit.Relations) == 0 {
@@ -126,7 +126,7 @@ func (g *graph) apply(c graphChange) {
 	}
 }
 
-// node returns the number of an entity, giving it one. REQUIRES: g.mu held.
+// node returns the number of an entity, assigning one if need be. REQUIRES: g.mu held.
 func (g *graph) node(id string) uint32 {
 	n, ok := g.numbers[id]
 	if !ok {
@@ -138,7 +138,7 @@ func (g *graph) node(id string) uint32 {
 	return n
 }
 
-// kind is the same for the type of a relation. REQUIRES: g.mu held.
+// kind does the same for the type of a relation. REQUIRES: g.mu held.
 func (g *graph) kind(name string) uint32 {
 	k, ok := g.kinds[name]
 	if !ok {
@@ -170,7 +170,7 @@ func (g *graph) put(r *Relation) {
 	}
 }
 
-// remove takes an edge away if it is there. REQUIRES: g.mu held.
+// remove removes an edge if it exists. REQUIRES: g.mu held.
 func (g *graph) remove(r *Relation) {
 	from, ok1 := g.numbers[r.From]
 	kind, ok2 := g.kinds[r.Type]
@@ -196,8 +196,7 @@ func (g *graph) cut(a arc) {
 	g.edges--
 }
 
-// drop takes all edges of an entity away. Its number stays its own. REQUIRES:
-// g.mu held.
+// drop removes all edges of an entity, which keeps its number. REQUIRES: g.mu held.
 func (g *graph) drop(id string) {
 	n, ok := g.numbers[id]
 	if !ok {
@@ -229,7 +228,7 @@ func (g *graph) wait(ctx context.Context) error {
 	}
 }
 
-// relation makes the outside form of an arc. REQUIRES: g.mu held for reading.
+// relation returns the Relation of an arc. REQUIRES: g.mu held for reading.
 func (g *graph) relation(a arc) Relation {
 	return Relation{From: g.names[a.from], To: g.names[a.to], Type: g.kindsOf[a.kind], Properties: g.props[a]}
 }
@@ -298,7 +297,7 @@ func (g *graph) edgesOf(id string, d Direction) []Relation {
 	if d&In != 0 {
 		out := len(list)
 		for _, e := range g.in[n] {
-			if e.to != n || d&Out == 0 { // one to itself is one edge
+			if e.to != n || d&Out == 0 { // an edge to itself is listed once
 				list = append(list, g.relation(arc{e.to, e.kind, n}))
 			}
 		}
@@ -328,7 +327,7 @@ func (r *Runtime) Relations(ctx context.Context, id string, d Direction) ([]Rela
 	return r.graph.edgesOf(id, d), nil
 }
 
-// eachRelation is Relations for a View.
+// eachRelation is Relations as an iterator, for a View.
 func (r *Runtime) eachRelation(id string, d Direction) iter.Seq[Relation] {
 	return func(yield func(Relation) bool) {
 		ctx, cancel := context.WithTimeout(r.ctx, graphPatience)

@@ -9,26 +9,26 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// handle stands between the dispatcher and the actor of one entity. It knows
-// which deliveries have been told to the actor and not been taken up by it: so
-// none is forgotten when the actor ends with mail in its box, and each is
-// settled exactly once. Who takes a delivery off the list settles it:
+// handle stands between the dispatcher and the actor of one entity. It lists the deliveries that
+// the actor was told of and has not taken yet, so that none is forgotten when the actor ends with
+// messages in its mailbox, and each is settled exactly once. Whoever takes a delivery off the list
+// settles it:
 //
 //	Ingest ─add─▶ listed ─take─▶ actor ─▶ committer ─▶ done(nil)
 //	                 └─────close (the actor ended)───▶ done(ErrStopped)
 //
-// A message in the mailbox whose delivery is no longer listed means nothing.
+// A message in the mailbox whose delivery is no longer listed is ignored.
 type handle struct {
 	id     string
-	ticket atomic.Uint64 // the committer's number of the last delivery that the actor handed over
-	edited atomic.Uint64 // that of the last edit
+	ticket atomic.Uint64 // the committer's number of the last delivery that the actor passed to it
+	edited atomic.Uint64 // the number of the last edit
 	used   atomic.Int64  // when the actor was last needed, by the runtime's clock
 	bytes  atomic.Int64  // what the entity occupies, as counted in counters.hotBytes
 
 	mu         sync.Mutex
 	phase      handlePhase        // guarded by mu
 	ref        actor.Ref[message] // guarded by mu, set when live
-	head, tail *delivery          // guarded by mu: told or to be told, not taken
+	head, tail *delivery          // the deliveries not yet taken, guarded by mu
 
 	// Owned by the committer.
 	num   int64  // the store's number of the entity, 0 before it is known
@@ -44,9 +44,9 @@ const (
 	closed                        // the actor has ended; the next Ingest makes a new handle
 )
 
-// delivery is the way of one Ingest, one edit or one step of commands: what is to be
-// taken in and who wants to know. Its fields pass from owner to owner with it: Ingest,
-// the actor, the committer.
+// delivery carries one Ingest, one edit or one step of commands to the entity: the work, and whom
+// to tell of the outcome. The fields have the owner of the delivery, which passes from Ingest to
+// the actor to the committer.
 type delivery struct {
 	h          *handle
 	prev, next *delivery // guarded by h.mu
@@ -54,37 +54,37 @@ type delivery struct {
 
 	readings []Reading
 	origin   Origin
-	of       int64 // the entity must have come to be then, 0 for any
+	of       int64 // the required creation time of the entity, 0 for any
 	once     Once
 	change   func(*entityActor) (*Edit, error)      // an edit in place of readings
 	step     func(*entityActor) ([]*Command, error) // a step of commands in place of readings
-	look     bool                                   // at the presence, in place of readings
-	own      bool                                   // the runtime's own, or of a device that cannot send it again: it waits while the store is full
-	kick     bool                                   // of a step: there may be something to send when it is durable
+	look     bool                                   // check the presence, in place of readings
+	own      bool                                   // from the runtime itself, or from a device that cannot send it again: waits while the store is full
+	kick     bool                                   // of a step: there may be a command to send when it is durable
 	cost     int64                                  // bytes of the window
-	source   *source                                // whose they are; set by the window
+	source   *source                                // to whom they are charged; set by the window
 	done     func(error)
-	notice   func(error) // of an edit or a step: that its outcome is not known yet; nil once it is called
+	notice   func(error) // of an edit or a step: called once if its outcome is not known yet, then nil
 
 	// Set by the actor.
 	firstSeq uint64
 	late     []bool     // see state.apply
-	edit     *Edit      // what change did, nil for nothing
+	edit     *Edit      // the result of change, nil if nothing changed
 	commands []*Command // what step changed
-	presence *Presence  // what it is since, nil where it is as it was
+	presence *Presence  // the new presence, nil if it is unchanged
 	created  int64
-	made     bool // the first reading has made the entity
+	made     bool // the first reading created the entity
 	num      int64
 	typ      string // of an edit
 	ts       int64  // of an edit, a step or a presence
 	accepted int64  // when, in nanoseconds of the runtime's clock
 }
 
-// patient reports whether the delivery waits while the store is full. Who computes
-// readings from others would only have to compute them again.
+// patient reports whether the delivery waits while the store is full. A source of computed readings
+// would only have to compute them again.
 func (d *delivery) patient() bool { return d.own || !d.origin.IsZero() }
 
-// records is how many changes the delivery makes in the log.
+// records returns how many changes the delivery adds to the log.
 func (d *delivery) records() int {
 	if d.edit != nil {
 		return 1
@@ -96,8 +96,8 @@ func (d *delivery) records() int {
 	return n
 }
 
-// add lists a delivery and, when the actor is there, returns its reference: the
-// caller tells it. It reports false when the handle is closed.
+// add lists a delivery and returns the actor's reference if there is an actor; the caller then
+// tells it. It reports false if the handle is closed.
 func (h *handle) add(d *delivery) (to actor.Ref[message], ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,8 +115,8 @@ func (h *handle) add(d *delivery) (to actor.Ref[message], ok bool) {
 	return h.ref, true
 }
 
-// take removes a delivery from the list. It reports false when it was not there:
-// somebody else has settled it.
+// take removes a delivery from the list. It reports false if it was not listed: then somebody else
+// has settled it.
 func (h *handle) take(d *delivery) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,9 +138,8 @@ func (h *handle) take(d *delivery) bool {
 	return true
 }
 
-// open makes the handle live and tells the actor what has gathered, before
-// anything that comes from now on. It reports false when the handle was closed
-// meanwhile.
+// open makes the handle live and tells the actor the deliveries listed so far, before any later
+// one. It reports false if the handle was closed meanwhile.
 func (h *handle) open(ref actor.Ref[message], tell func(*delivery)) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +160,7 @@ func (h *handle) waits() bool {
 	return h.phase == activating
 }
 
-// close ends the handle and returns what was listed, linked by next.
+// close closes the handle and returns the listed deliveries, linked by next.
 func (h *handle) close() (left *delivery, wasLive bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,23 +181,22 @@ func (h *handle) standing() (ref actor.Ref[message], over bool) {
 	return h.ref, h.phase == closed
 }
 
-// actor returns the reference of the actor, the zero Ref while there is none.
+// actor returns the reference of the actor, the zero Ref if there is none.
 func (h *handle) actor() actor.Ref[message] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ref
 }
 
-// oldest returns the delivery that has been listed for longest, and the actor
-// that should take it.
+// oldest returns the delivery that has been listed longest, and the actor that should take it.
 func (h *handle) oldest() (*delivery, actor.Ref[message]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.head, h.ref
 }
 
-// handles finds the handle of an entity: the fast path of Ingest. Shards keep
-// the sources out of each other's way.
+// handles finds the handle of an entity: the fast path of Ingest. It is sharded so that sources do
+// not contend.
 type handles struct {
 	seed   maphash.Seed
 	shards [64]shard
@@ -222,7 +220,7 @@ func (hs *handles) shard(id string) *shard {
 	return &hs.shards[maphash.String(hs.seed, id)%uint64(len(hs.shards))]
 }
 
-// find returns the handle of an entity, nil when it has none.
+// find returns the handle of an entity, nil if it has none.
 func (hs *handles) find(id string) *handle {
 	s := hs.shard(id)
 	s.mu.RLock()
@@ -230,8 +228,8 @@ func (hs *handles) find(id string) *handle {
 	return s.m[id]
 }
 
-// replace returns a handle in place of old (nil: of none) and whether the caller
-// made it and has to see to its activation.
+// replace returns a handle in place of old (nil if there was none), and whether this call made it,
+// so that the caller has to activate it.
 func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	s := hs.shard(id)
 	s.mu.Lock()
@@ -239,7 +237,7 @@ func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	if h = s.m[id]; h != nil && h != old {
 		return h, false
 	}
-	h = &handle{id: strings.Clone(id)} // it may be part of a packet
+	h = &handle{id: strings.Clone(id)} // id may be part of a packet
 	if old != nil {
 		h.ticket.Store(old.ticket.Load())
 		h.edited.Store(old.edited.Load())
@@ -248,8 +246,8 @@ func (hs *handles) replace(id string, old *handle) (h *handle, made bool) {
 	return h, true
 }
 
-// retire closes the handle if nothing is listed with it. From then on its entity
-// is cold: the next one who comes makes a new handle.
+// retire closes the handle if no delivery is listed. From then on the entity is cold: the next
+// delivery makes a new handle.
 func (h *handle) retire() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -260,7 +258,7 @@ func (h *handle) retire() bool {
 	return true
 }
 
-// remove forgets a handle that is closed, if it is still the one of its entity.
+// remove removes a closed handle, if it is still that of its entity.
 func (hs *handles) remove(h *handle) {
 	s := hs.shard(h.id)
 	s.mu.Lock()
@@ -273,7 +271,7 @@ func (hs *handles) remove(h *handle) {
 // each calls f for every handle, without a lock.
 func (hs *handles) each(f func(*handle)) { hs.some(0, len(hs.shards), f) }
 
-// some does the same for n shards from the first on.
+// some does the same for n shards, beginning with first.
 func (hs *handles) some(first, n int, f func(*handle)) {
 	var list []*handle
 	for i := first; i < first+n; i++ {

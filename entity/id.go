@@ -30,7 +30,7 @@ func CheckID(id string) error {
 // control character.
 func CheckKey(key string) error { return checkName("key", key, MaxKeyBytes) }
 
-// checkName reports what keeps a text from being a name of at most so many bytes.
+// checkName returns an error if text is not a valid name of at most most bytes.
 func checkName(what, name string, most int) error { //nolint:unparam // the bounds are equal today
 	if name == "" || len(name) > most {
 		return fmt.Errorf("%s %.32q: %w: must have 1 to %d bytes, not %d", what, name, ErrInvalid, most, len(name))

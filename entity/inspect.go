@@ -1,6 +1,6 @@
 package entity
 
-// entityView is what the tools are shown of an entity's actor.
+// entityView is what inspection tools see of an entity's actor.
 type entityView struct {
 	ID     string `json:"id"`
 	Type   string `json:"type,omitempty"`
@@ -11,7 +11,7 @@ type entityView struct {
 	Open   int    `json:"commands"` // that have not ended
 }
 
-// Inspect shows what the entity is at this moment; it reads nothing from the store.
+// Inspect returns the entity's present state. It reads nothing from the store.
 func (e *entityActor) Inspect() any {
 	open := 0
 	if q := e.queue(); q != nil {

@@ -7,24 +7,23 @@ import (
 )
 
 // Item is a small record that a part of the program keeps in the store, such as an alarm. Its kind
-// says to whom it belongs, and items of a kind are ordered by the bytes of their keys.
+// says which part owns it, and items of a kind are ordered by the bytes of their keys.
 type Item struct {
 	Kind, Key string
-	// Body is whatever the owner of the kind makes of it. In a write nil removes the item.
+	// Body is for the owner of the kind to define. In a write, nil removes the item.
 	Body []byte
 }
 
-// ItemsQuery asks for items of a kind with From <= key < To, in the order of their keys or
-// from the last to the first. To "" means no end. Limit is the most to answer with, up to
-// MaxItems.
+// ItemsQuery asks for items of a kind with From <= key < To, in the order of their keys or from the
+// last to the first. To "" means no end. Limit is the most items to return, up to MaxItems.
 type ItemsQuery struct {
 	Kind, From, To string
 	Limit          int
 	Descending     bool
 }
 
-// Until returns the end of the range, which is after all keys if To is "": a query with an end can
-// use an index from both sides.
+// Until returns the end of the range, which is after all keys if To is "": a query with an upper
+// bound can use an index in both directions.
 func (q *ItemsQuery) Until() []byte {
 	if q.To == "" {
 		return bytes.Repeat([]byte{0xff}, MaxItemKeyBytes+1)

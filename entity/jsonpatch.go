@@ -15,7 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// operation is one of a JSON patch.
+// operation is one operation of a JSON patch.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  *string         `json:"path"`
@@ -23,8 +23,8 @@ type operation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// applyJSONPatch makes the operations one after the other (RFC 6902). With an
-// error the leaves are of no use any more.
+// applyJSONPatch applies the operations one after the other (RFC 6902). After an error the leaves
+// must be discarded.
 func (l *leaves) applyJSONPatch(body []byte) error {
 	var ops []operation
 	if err := json.Unmarshal(body, &ops); err != nil {
@@ -88,8 +88,7 @@ func missing(path string) error {
 	return fmt.Errorf("%w: there is nothing at %q", ErrInvalid, brief(path))
 }
 
-// array finds the array that path leads into: the leaf, and the names on the way
-// from there.
+// array finds the array that path leads into: its leaf, and the rest of the path below the leaf.
 func (l *leaves) array(path string) (leaf int, rest []string, ok bool) {
 	for at := 1; at < len(path); at++ {
 		if path[at] != '/' {
@@ -222,11 +221,11 @@ func (l *leaves) readAt(path string) ([]byte, error) {
 	return appendLeaves(nil, l.section[from:to], len(path), appendAttribute), nil
 }
 
-// openArrays is how many arrays a patch has decoded at the same time.
+// openArrays bounds how many arrays a patch has decoded at the same time.
 const openArrays = 4
 
-// openArray is an array that a patch works inside of: it is decoded once, and encoded
-// when something else looks at it.
+// openArray is an array whose elements a patch changes. It is decoded once, and encoded when
+// something else reads it.
 type openArray struct {
 	path    string
 	value   any
@@ -295,7 +294,7 @@ func (l *leaves) closeArray(a *openArray) error {
 	return nil
 }
 
-// reshape changes an array.
+// reshape applies an operation inside an array.
 func (l *leaves) reshape(leaf int, rest []string, what alteration, raw []byte) error {
 	a, err := l.openArray(leaf)
 	if err != nil {
@@ -313,7 +312,7 @@ func (l *leaves) reshape(leaf int, rest []string, what alteration, raw []byte) e
 	return err
 }
 
-// longest returns the length of the longest array on the way.
+// longest returns the length of the longest array along the path.
 func longest(v any, rest []string) (n int) {
 	for _, name := range rest {
 		if list, ok := v.([]any); ok {
@@ -324,7 +323,7 @@ func longest(v any, rest []string) (n int) {
 	return n
 }
 
-// What alter does at the end of the way.
+// alteration is what alter does at the end of the path.
 type alteration uint8
 
 const (
@@ -333,7 +332,7 @@ const (
 	removal
 )
 
-// alter changes what lies inside of an array and returns what takes its place.
+// alter changes a value at a path inside v and returns the new v.
 func alter(v any, rest []string, what alteration, raw []byte) (any, error) {
 	if len(rest) > 1 {
 		inner, ok := member(v, rest[0])

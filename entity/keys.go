@@ -6,29 +6,29 @@ import (
 	"sync"
 )
 
-// keyTable gives each key a small number, so that the state of an entity has
-// four bytes for a key in place of its name. Keys are never forgotten, as the stores
-// never forget theirs; max bounds them. It is safe for concurrent use.
+// keyTable gives each key a small number, so that the state of an entity has four bytes for a key
+// instead of its name. Keys are never removed, as the stores never remove theirs; max bounds them.
+// A keyTable is safe for concurrent use.
 //
-// Who brings a new name takes it from all others, for good. So somebody who has brought
-// some may bring no more than would leave as many for the others: the first one to
-// try gets half of the table, and there is always a place left for the next. What the
-// store has is let in by whatever number it has: its entities are there.
+// A new name takes a place from all other senders, for good. So a sender may have no more names
+// than remain for all others: the first to try gets half of the table, and there is always a place
+// left for the next. Names from the store are added without limit, because their entities exist
+// already.
 type keyTable struct {
 	max int
 
 	mu      sync.RWMutex
 	ids     map[string]uint32
 	names   []string
-	brought map[string]int // how many of them somebody has brought
+	brought map[string]int // how many names each sender has added
 }
 
 func newKeyTable(limit int) *keyTable {
 	return &keyTable{max: limit, ids: make(map[string]uint32), brought: make(map[string]int)}
 }
 
-// id returns the number of a key, giving it one if need be. by brings it, "" for the
-// runtime itself, and has asked for room.
+// id returns the number of a key, assigning one if need be. by is the sender, "" for the runtime
+// itself; it must have asked for room before.
 func (t *keyTable) id(name, by string) uint32 {
 	if id, ok := t.find(name); ok {
 		return id
@@ -48,15 +48,15 @@ func (t *keyTable) id(name, by string) uint32 {
 	return id
 }
 
-// intern returns the table's own copy of a name, as id.
+// intern returns the table's own copy of a name, adding it as id does.
 func (t *keyTable) intern(name, by string) string { return t.name(t.id(name, by)) }
 
-// surelyFits reports at little cost whether by may surely bring n names. Where it may not, room
-// says it exactly.
+// surelyFits is a cheap check whether n names fit in any case. If it reports false, room gives the
+// exact answer.
 func (t *keyTable) surelyFits(n int) bool { return 2*(t.len()+n) <= t.max }
 
-// room returns why by may not bring n names that are new, nil where it may. Several who
-// ask at once may exceed the bound together, by what is in one reading each.
+// room returns an error if by may not add n new names. Concurrent callers may exceed the bound
+// together, each by the names of one reading.
 func (t *keyTable) room(n int, by string) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

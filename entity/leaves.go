@@ -11,14 +11,13 @@ import (
 // emptyObject is the leaf that stands for an object without members.
 var emptyObject = value.JSON("{}")
 
-// leaves is a section being edited: a copy of the slots, which takes the place of
-// the section when the whole edit has succeeded. Leaves that it sets have the
-// time now.
+// leaves is a section being edited: a copy that replaces the section when the whole edit has
+// succeeded. The leaves that are set get the time now.
 type leaves struct {
 	section
 	now    int64
-	work   int          // how much the patch has done, see spend
-	arrays []*openArray // that a JSON patch works inside of
+	work   int          // how much work the patch has done, see spend
+	arrays []*openArray // arrays that a JSON patch has open
 }
 
 const (
@@ -29,7 +28,7 @@ const (
 	maxPatchWork = 64 << 20
 	parseWork    = 4
 	decodeWork   = 32
-	// leafBytes is about what a leaf has to move.
+	// leafBytes is roughly how many bytes move with a leaf.
 	leafBytes = 64
 )
 
@@ -41,8 +40,8 @@ func (l *leaves) spend(work int) error {
 	return nil
 }
 
-// makeRoom counts the work of a leaf that is to be set, and refuses one that makes the
-// section too large, also if a later step would make it smaller.
+// makeRoom counts the work of setting a leaf, and refuses a leaf that makes the section too large,
+// even if a later step would make it smaller.
 func (l *leaves) makeRoom(path string, size int) error {
 	if len(l.section) >= 2*MaxAttributes {
 		return fmt.Errorf("%w: the patch makes more than %d attributes on its way; send it in parts", ErrInvalid, 2*MaxAttributes)
@@ -89,7 +88,7 @@ func (l *leaves) set(path string, v value.Value) {
 	l.section = slices.Insert(l.section, i, Attribute{Path: path, TS: l.now, Value: v})
 }
 
-// remove clears path and keeps the object that it was a member of.
+// remove clears path and keeps the object that encloses it.
 func (l *leaves) remove(path string) {
 	l.clear(path)
 	if parent := parentOf(path); parent != "" {
@@ -162,9 +161,9 @@ func (l *leaves) merge(p *parser, path string) error {
 	})
 }
 
-// members reads the object at a path and calls value with the path of each member, which
-// reads its value. A member that occurs twice is refused: which one counts is not defined.
-// REQUIRES: the next byte is '{'.
+// members reads the object at a path and calls value with the path of each member, to read the
+// member's value. A member that occurs twice is refused, because it is not defined which one
+// counts. REQUIRES: the next byte is '{'.
 func (p *parser) members(path string, value func(path string) error) error {
 	p.i++
 	if p.peek() == '}' {
@@ -205,8 +204,7 @@ func (p *parser) members(path string, value func(path string) error) error {
 	}
 }
 
-// compare returns what became of the leaves before: those that were set or
-// removed, ordered by path.
+// compare returns the leaves that were set or removed since before, ordered by path.
 func (l *leaves) compare(before section, s Section) []AttributeEdit {
 	var edits []AttributeEdit
 	i, j := 0, 0

@@ -17,9 +17,9 @@ const (
 	MaxReadingKeys = 1024
 	// MaxEntityKeys bounds the keys an entity has over its life.
 	MaxEntityKeys = 4096
-	// MaxKeys is the default of Config.Keys, the distinct names of keys of all entities together. Keys
-	// are kept in memory once each, and a device that invents a key for each
-	// reading must not fill it: see Once.By.
+	// MaxKeys is the default of Config.Keys, the distinct names of keys of all entities together.
+	// Each key is kept in memory once, and a device that invents a key for each reading must not
+	// fill the memory: see Once.By.
 	MaxKeys = 1 << 20
 	// MaxTextBytes bounds a string value and a JSON value.
 	MaxTextBytes = 64 << 10
@@ -49,38 +49,38 @@ const (
 	MaxItems        = 10_000
 	// MaxDepth bounds the nesting of a JSON value: [[1]] has the depth 2.
 	MaxDepth = 32
-	// MinTS and MaxTS bound the time of a reading, in milliseconds since the
-	// epoch: from 1970 to the end of the year 9999. A time in micro- or
-	// nanoseconds lies beyond, which is how the mistake shows.
+	// MinTS and MaxTS bound the time of a reading, in milliseconds since the epoch: from 1970 to
+	// the end of the year 9999. A time in microseconds or nanoseconds is out of range, which
+	// reveals the mistake.
 	MinTS int64 = 0
 	MaxTS int64 = 253_402_300_799_999
 	// MaxPageLimit bounds Page.Limit, and MaxHistoryLimit bounds
 	// HistoryQuery.Limit.
 	MaxPageLimit    = 1000
 	MaxHistoryLimit = 100_000
-	// MaxHistoryBytes bounds the memory of one page of a history: 100 000 values may
-	// each be a long text.
+	// MaxHistoryBytes bounds the memory of one page of a history: each of 100 000 values may be a
+	// long text.
 	MaxHistoryBytes = 16 << 20
 	// MaxSearchBytes bounds Page.Search.
 	MaxSearchBytes = 256
 	// MaxStreamEntities bounds ChangesQuery.Entities.
 	MaxStreamEntities = 1000
-	// MaxStreamBytes bounds the changes that a subscription holds for its reader, which are in memory
-	// once for all that hold them.
+	// MaxStreamBytes bounds the changes that a subscription holds for its reader. Subscriptions
+	// share the memory of the changes that they hold.
 	MaxStreamBytes = 32 << 20
-	// MaxOpenCommands bounds the commands of an entity that have not ended,
-	// MaxOpenCommandBytes their texts together, and MaxEndedCommands those that have
-	// ended and are kept: when there are more, those that ended first are deleted.
+	// MaxOpenCommands bounds the commands of an entity that have not ended, and MaxOpenCommandBytes
+	// the size of their texts together. MaxEndedCommands bounds the ended commands that are kept:
+	// when there are more, those that ended first are deleted.
 	MaxOpenCommands     = 1000
 	MaxOpenCommandBytes = 4 << 20
 	MaxEndedCommands    = 1000
-	// MaxCommandKeyBytes bounds the idempotency key of a command, MaxCommandByBytes who
-	// sent it, and MaxCommandErrorBytes why it failed.
+	// MaxCommandKeyBytes bounds Command.Key, MaxCommandByBytes Command.By, and MaxCommandErrorBytes
+	// Command.Error.
 	MaxCommandKeyBytes   = 256
 	MaxCommandByBytes    = 256
 	MaxCommandErrorBytes = 4096
-	// MaxCommandExpiry bounds the time until a command is delivered, and
-	// MaxCommandTimeout that from there to its answer.
+	// MaxCommandExpiry bounds the time until a command is delivered, and MaxCommandTimeout the time
+	// from its delivery to its answer.
 	MaxCommandExpiry      = 366 * 24 * time.Hour
 	DefaultCommandExpiry  = 7 * 24 * time.Hour
 	MaxCommandTimeout     = 31 * 24 * time.Hour

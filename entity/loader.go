@@ -9,20 +9,21 @@ import (
 	"github.com/greenroom-go/greenroom/internal/loadtogether"
 )
 
-// loader reads entities from the store for their actors. Those that are wanted while it
-// reads are read together next: where more devices send than entities are hot nearly each
-// message starts one.
+// loader reads entities from the store for their actors. Those that are requested during a read are
+// read together next: if more devices send than entities fit in memory, nearly every message starts
+// an entity.
 type loader struct {
 	*loadtogether.Loader[Stored]
 	rt *Runtime
 }
 
 const (
-	// loaders is how many reads may be under way, and loadTogether how many entities one
-	// of them is for.
+	// loaders is how many reads may run at once, and loadTogether how many entities one of them
+	// reads.
 	loaders      = 2
 	loadTogether = 64
-	// loadersFull is how many wanted ones make a crowd. Each is a goroutine that waits.
+	// loadersFull is how many waiting requests make the loader crowded. Each is a goroutine that
+	// waits.
 	loadersFull = 4 * loadTogether
 )
 
@@ -34,11 +35,11 @@ func newLoader(rt *Runtime) *loader {
 	return l
 }
 
-// crowded reports whether so many wait that the reads are full without more.
+// crowded reports whether so many requests wait that the reads are full without more.
 func (l *loader) crowded() bool { return l.Waiting() >= loadersFull }
 
-// read reads some entities as they are in the store, or ErrNotFound. A panic in the store
-// concerns these alone, as it would in their actors.
+// read reads some entities from the store; the result of a missing one is ErrNotFound. A panic in
+// the store affects only these entities, as it would in their actors.
 func (l *loader) read(batch []*wantedEntity) {
 	defer func() {
 		p := recover()
@@ -56,12 +57,12 @@ func (l *loader) read(batch []*wantedEntity) {
 	if len(batch) > 1 && l.together(ctx, batch) == nil {
 		return
 	}
-	for _, w := range batch { // one that cannot be read keeps no other from life
+	for _, w := range batch { // an entity that cannot be read must not keep others from starting
 		w.Value, w.Err = query(ctx, l.rt, func(ctx context.Context) (Stored, error) { return l.rt.store.Load(ctx, w.ID) })
 	}
 }
 
-// together reads some entities with one question.
+// together reads some entities with one query.
 func (l *loader) together(ctx context.Context, batch []*wantedEntity) error {
 	q := ListQuery{IDs: make([]string, len(batch)), Limit: len(batch)}
 	for i, w := range batch {

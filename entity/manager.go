@@ -11,16 +11,16 @@ import (
 const (
 	managerName = "entities"
 
-	// auditEvery is how often the manager looks for deliveries to actors that
-	// are gone. It matters for an actor that was killed, which says no goodbye.
+	// auditEvery is how often the manager looks for deliveries to actors that are gone. It matters
+	// for an actor that was killed, which settles nothing itself.
 	auditEvery = 10 * time.Second
 
-	// sweepEvery is how often the manager looks for entities that may go cold. For
-	// those that were idle for long it looks at a part of them each time.
+	// sweepEvery is how often the manager looks for entities that may go cold. Each time it checks
+	// only a part of them for long idleness.
 	sweepEvery = time.Second
 	sweepParts = 16
 
-	// An actor that is stopping still has its name; it takes milliseconds.
+	// An actor keeps its name while it stops, which takes milliseconds.
 	nameTakenMin = 5 * time.Millisecond
 	nameTakenMax = time.Second
 )
@@ -28,22 +28,22 @@ const (
 // managerMessage is what the Entity Manager accepts.
 type managerMessage interface{ managerMessage() }
 
-// activate asks for the actor of a handle. after is the wait before this try.
+// activate asks the manager to spawn the actor of a handle. after is the wait before this try.
 type activate struct {
 	h     *handle
 	after time.Duration
 }
 
-// reach asks for it and waits.
+// reach is activate with an answer.
 type reach struct {
 	actor.Returns[actor.Ref[message]]
 	h *handle
 }
 
-// audit is the manager's own reminder.
+// audit is the manager's timer for its audits.
 type audit struct{}
 
-// sweep is another one.
+// sweep is its timer for sweeps.
 type sweep struct{}
 
 func (activate) managerMessage() {}
@@ -51,23 +51,22 @@ func (sweep) managerMessage()    {}
 func (reach) managerMessage()    {}
 func (audit) managerMessage()    {}
 
-// manager is the Entity Manager: the parent of all entities' actors. It brings
-// them to life and supervises them.
+// manager is the Entity Manager: the parent of all entities' actors. It spawns and supervises them.
 type manager struct {
 	rt *Runtime
 	// seen is the oldest delivery of each handle at the last audit.
 	seen map[*handle]*delivery
-	part int // of the entities, to be swept next
+	part int // the part of the entities to sweep next
 }
 
-// Init sets the reminder.
+// Init starts the timers.
 func (m *manager) Init(ctx *actor.Context[managerMessage]) error {
 	ctx.Every("audit", auditEvery, audit{})
 	ctx.Every("sweep", sweepEvery, sweep{})
 	return nil
 }
 
-// Receive does what is asked. It waits for nothing: entities load themselves.
+// Receive handles a request. It never waits: entities load themselves.
 func (m *manager) Receive(ctx *actor.Context[managerMessage], msg managerMessage) error {
 	switch q := msg.(type) {
 	case activate:
@@ -83,7 +82,7 @@ func (m *manager) Receive(ctx *actor.Context[managerMessage], msg managerMessage
 	return nil
 }
 
-// Terminate settles what the entities left: their actors have all ended.
+// Terminate settles the deliveries that the entities left: their actors have all ended.
 func (m *manager) Terminate(*actor.Context[managerMessage], error) {
 	m.rt.handles.each(func(h *handle) { m.rt.abandon(h, ErrStopped) })
 }
@@ -96,7 +95,7 @@ func (m *manager) activate(ctx *actor.Context[managerMessage], q activate) {
 	}
 	opened := false
 	defer func() {
-		if !opened { // also after a panic: nobody else would come back to it
+		if !opened { // also after a panic: nobody else would settle its deliveries
 			m.rt.abandon(h, ErrStopped)
 		}
 	}()
@@ -116,8 +115,8 @@ func (m *manager) activate(ctx *actor.Context[managerMessage], q activate) {
 	}
 }
 
-// audit finds deliveries that have been listed since the last audit for an actor
-// that does not exist any more.
+// audit finds deliveries that were already listed at the last audit and whose actor no longer
+// exists.
 func (m *manager) audit(ctx *actor.Context[managerMessage]) {
 	before := m.seen
 	m.seen = make(map[*handle]*delivery)
@@ -138,8 +137,8 @@ func (m *manager) audit(ctx *actor.Context[managerMessage]) {
 	})
 }
 
-// actorName makes the name of an actor of the id of an entity: a name has no
-// star and begins with no '$'.
+// actorName returns the actor name for an entity's id: a name has no star and does not begin with
+// '$'.
 func actorName(id string) string {
 	if id[0] != '$' && !strings.ContainsAny(id, "*%") {
 		return id

@@ -11,17 +11,17 @@ import (
 )
 
 // Once identifies a delivery, so that it can be recognized when it comes a second time, and its
-// sender. The zero Once identifies none.
+// sender. The zero Once identifies neither.
 type Once struct {
-	// Token is what both deliveries have in common. See TokenOf.
+	// Token is the same for both deliveries. See TokenOf.
 	Token uint64
-	// Fresh says that it cannot be a repetition, even if there has been one with the same Token,
-	// since a client reuses its packet ids.
+	// Fresh says that the delivery cannot be a repetition, even if there was one with the same
+	// Token, because clients reuse packet ids.
 	Fresh bool
-	// By is who sends it, such as the name of a principal, "" for nobody in particular. Nobody may
-	// add more new names of keys than are left for all others, nor have more on its way to the disk
-	// than Config.ShareBytes; where By is "", the latter goes by the entity. Those who wait are let
-	// in one by one, each By in turn. It has nothing to do with Token.
+	// By names the sender, such as a principal, "" for nobody in particular. No sender may add more
+	// new names of keys than remain for all others, or have more than Config.ShareBytes waiting to
+	// be committed; if By is "", the latter limit is per entity. Waiting senders are admitted in
+	// turn. By is independent of Token.
 	By string
 }
 
@@ -37,19 +37,19 @@ func TokenOf(parts ...string) uint64 {
 	return max(1, binary.LittleEndian.Uint64(sum[:]))
 }
 
-// MaxOnce bounds the tokens that are remembered, of all entities together: the newest.
-// What was remembered comes back after a restart from the last onceLog changes.
+// MaxOnce bounds how many tokens are remembered, the newest of all entities together. After a
+// restart they are recovered from the last onceLog changes.
 const (
 	MaxOnce = 1 << 18
 	onceLog = 1 << 14
 )
 
-// tokens remembers the newest tokens of what was taken in, each with its entity's share.
+// tokens remembers the newest tokens of accepted deliveries.
 type tokens struct {
 	mu    sync.Mutex
 	known map[uint64]int // token → how often it is in order, guarded by mu
 	order []uint64       // a ring when it has MaxOnce, guarded by mu
-	next  int            // where the oldest one is then, guarded by mu
+	next  int            // the index of the oldest in a full ring, guarded by mu
 }
 
 func newTokens() *tokens { return &tokens{known: make(map[uint64]int)} }
@@ -82,12 +82,12 @@ func NeedsOnce(readings []Reading) bool {
 	return slices.ContainsFunc(readings, func(r Reading) bool { return r.Arrived && r.Number == 0 })
 }
 
-// numberToken is the token of a reading with a number of its device.
+// numberToken returns the token of a reading that has a number of its device.
 func numberToken(id string, number uint64) uint64 {
 	return TokenOf("number", id, strconv.FormatUint(number, 36))
 }
 
-// recallTokens remembers the tokens of the last changes, and returns when the last commit was.
+// recallTokens recovers the tokens of the last changes, and returns the time of the last commit.
 func (r *Runtime) recallTokens(ctx context.Context) (committed int64, err error) {
 	info := r.store.Info()
 	after := max(info.FirstChange-1, info.LastChange-min(info.LastChange, onceLog))

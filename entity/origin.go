@@ -10,14 +10,13 @@ import (
 // change that caused it. The zero Origin is that of a reading from a device, and of an edit that
 // somebody made.
 type Origin struct {
-	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or ""
-	// for a device. One of the form name@version, or name@version:part, is a
-	// version of its name, which may have any number of them: the numbers of earlier
-	// ones may be forgotten.
+	// Source names who computed it, 1 to MaxSourceBytes bytes of UTF-8, or "" for a device. A
+	// source of the form name@version or name@version:part is a version of name. A name may have
+	// any number of versions; the Seq of earlier ones may be forgotten.
 	Source string
-	// Seq is the source's own number for it. For one entity it must increase: a reading with a Seq
-	// that is not greater than the last one of its Source is taken for a repetition, and
-	// acknowledged without being stored again.
+	// Seq is the source's own number for the reading or edit. For each entity it must increase: a
+	// reading with a Seq that is not greater than the last one of its Source is taken for a
+	// repetition, and acknowledged without being stored again.
 	Seq uint64
 }
 

@@ -14,11 +14,11 @@ import (
 // and the keys by which a log leaves out repetitions.
 const (
 	CauseEmpty     = "empty"         // no bytes, no readings, or a reading without values
-	CauseTooLarge  = "too_large"     // one of the limits, which Detail names
+	CauseTooLarge  = "too_large"     // beyond a limit, which Detail names
 	CauseEncoding  = "encoding"      // not UTF-8, or half of a surrogate pair
 	CauseSyntax    = "syntax"        // not JSON
 	CauseShape     = "shape"         // JSON, but not one of the forms of a payload
-	CauseTime      = "time"          // a ts that is no time in milliseconds
+	CauseTime      = "time"          // a ts that is not a time in milliseconds
 	CauseKey       = "key"           // a key that is not allowed
 	CauseDuplicate = "duplicate_key" // a key twice in one reading
 	CauseNull      = "null"          // null in place of a value
@@ -29,8 +29,8 @@ const (
 type PayloadError struct {
 	// Cause is one of the Cause constants: a bounded set, fit for a label.
 	Cause string
-	// Detail says what was wrong, at which byte, reading and key, and what
-	// must be there. It is never longer than a few hundred bytes.
+	// Detail says what is wrong, at which byte, reading and key, and what is expected there. It is
+	// never longer than a few hundred bytes.
 	Detail string
 }
 
@@ -48,21 +48,21 @@ const payloadForms = `{"temperature":21.5}, {"ts":1451649600512,"values":{"tempe
 //	{"temperature":21.5,"door":"open"}                  measured now
 //	{"ts":1451649600512,"values":{"temperature":21.5}}  measured at ts
 //
-// The second form is an object whose "values" is an object and whose "ts" is an
-// integer, in milliseconds since the epoch. It may have a third member, "seq", the
-// device's own number of the reading from 1 on, by which a repetition is known, and
-// "seq" may take the place of "ts". Without the other, "ts", "seq" and "values" are
-// keys like any: {"ts":1} is the reading ts = 1 of now, {"values":{"a":1}} the reading
-// values = {"a":1} of now. An object with "ts" and "values" whose ts is not an integer,
-// or whose values is no object, is refused, because nobody means that.
+// The second form is an object whose "values" is an object and whose "ts" is an integer, in
+// milliseconds since the epoch. It may have a third member, "seq", the device's own number for the
+// reading, from 1, which identifies repetitions; "seq" may also take the place of "ts". Otherwise
+// "ts", "seq" and "values" are keys like any other: {"ts":1} is the reading ts = 1 of now,
+// {"values":{"a":1}} the reading values = {"a":1} of now. An object with "ts" and "values" is
+// refused if its ts is not an integer or its values is not an object, because that is surely a
+// mistake.
 //
-// Numbers that are written as integers and fit are int64, the others float64; a number
-// beyond float64 is refused. Objects and arrays are JSON values. null is refused: it is
-// no measurement, and leaving the key out says the same. A key that occurs twice in a
-// reading is refused, because one of its values would be lost silently.
+// Numbers that are written as integers and fit are int64, the others float64; a number beyond
+// float64 is refused. Objects and arrays are JSON values. null is refused: it is not a measurement,
+// and leaving the key out says the same. A key that occurs twice in a reading is refused, because
+// one of its values would be lost silently.
 //
-// It is all or nothing: one bad reading refuses the payload, with a
-// *PayloadError. The readings keep nothing of payload.
+// One bad reading refuses the whole payload, with a *PayloadError. The readings do not refer to
+// payload.
 func ParseReadings(payload []byte, now time.Time) ([]Reading, error) {
 	if len(payload) > MaxPayloadBytes {
 		return nil, &PayloadError{CauseTooLarge, fmt.Sprintf("%d bytes; at most %d are allowed", len(payload), MaxPayloadBytes)}
@@ -77,15 +77,15 @@ func ParseReadings(payload []byte, now time.Time) ([]Reading, error) {
 	return readings, nil
 }
 
-// parser reads one payload. Its methods return *PayloadError and not error so
-// that a failure is decided once, where it happens, with its place.
+// parser reads one payload. Its methods return *PayloadError rather than error, so that each
+// failure gets its cause and position where it happens.
 type parser struct {
 	s       string
 	i       int    // the next byte
-	spaces  int    // bytes of white space passed over so far
+	spaces  int    // bytes of white space skipped so far
 	now     int64  // the time of readings without ts
 	reading int    // the index in an array, -1 outside one
-	key     string // the key whose value is being read, "" outside
+	key     string // the key whose value is being read, "" if none is
 	width   int    // how many samples to expect in a reading
 }
 
@@ -158,9 +158,8 @@ func (p *parser) readReading() (Reading, *PayloadError) {
 	return p.readFlat()
 }
 
-// readEnvelope is the short way for the second form with ts before values, as
-// nearly everyone writes it. With false the object is something else, and
-// readFlat finds out what.
+// readEnvelope is the fast path for the second form with ts before values, the usual order. If ok
+// is false the object is something else, which readFlat determines.
 func (p *parser) readEnvelope() (r Reading, ok bool, err *PayloadError) {
 	p.i++
 	if p.peek() != '"' || !strings.HasPrefix(p.s[p.i:], `"ts"`) {
@@ -176,7 +175,7 @@ func (p *parser) readEnvelope() (r Reading, ok bool, err *PayloadError) {
 	}
 	ts, bad := p.readNumber()
 	if bad != nil || ts.Kind() != value.KindInt || p.peek() != ',' {
-		return r, false, nil //nolint:nilerr // readFlat comes to the same error, if it is one
+		return r, false, nil //nolint:nilerr // readFlat finds the same error, if it is one
 	}
 	p.i++
 	if p.peek() != '"' || !strings.HasPrefix(p.s[p.i:], `"values"`) {
@@ -249,16 +248,16 @@ func (p *parser) readFlat() (Reading, *PayloadError) {
 	return r, nil
 }
 
-// flatReading is what is known of a "values" object before it is clear which
-// form the reading has.
+// flatReading is what is known about a "values" object before it is clear which form the reading
+// has.
 type flatReading struct {
-	valuesAt  int // the offset of the object, 0 when there is none
+	valuesAt  int // the offset of the object, 0 if there is none
 	nested    []Sample
 	nestedErr *PayloadError
 }
 
-// closeFlat settles that the reading is of the first form: a "values" object
-// that was read as samples is a JSON value after all.
+// closeFlat decides that the reading has the first form: a "values" object that was read as samples
+// is a JSON value after all.
 func (p *parser) closeFlat(samples []Sample, f *flatReading) (Reading, *PayloadError) {
 	if f.valuesAt > 0 {
 		end := p.i
@@ -285,8 +284,8 @@ func find(samples []Sample, key string) *value.Value {
 // readSamples reads an object of keys. REQUIRES: the next byte is '{'.
 func (p *parser) readSamples() ([]Sample, *PayloadError) { return p.readMembers(nil) }
 
-// readMembers reads an object of keys and, with an f, keeps an object under
-// "values" apart. REQUIRES: the next byte is '{'.
+// readMembers reads an object of keys. If f is not nil, it keeps an object under "values" separate.
+// REQUIRES: the next byte is '{'.
 func (p *parser) readMembers(f *flatReading) ([]Sample, *PayloadError) {
 	p.i++
 	if p.peek() == '}' {
@@ -324,8 +323,8 @@ func (p *parser) readMembers(f *flatReading) ([]Sample, *PayloadError) {
 	}
 }
 
-// readNested reads the object under "values" as samples and, where it is none,
-// as a JSON value, leaving the choice to the end of the reading.
+// readNested reads the object under "values" as samples or, if that fails, as a JSON value. The
+// choice is made at the end of the reading.
 func (p *parser) readNested(f *flatReading) (value.Value, *PayloadError) {
 	f.valuesAt = p.i
 	if f.nested, f.nestedErr = p.readSamples(); f.nestedErr == nil {
@@ -360,8 +359,8 @@ func (p *parser) readKey() (string, *PayloadError) {
 	return key, nil
 }
 
-// checkNew refuses a key that the reading has already, and one too many.
-// Few keys are compared, many are looked up.
+// checkNew refuses a key that the reading already has, and one beyond the limit. It compares with a
+// few keys, and looks up many.
 func (p *parser) checkNew(key string, samples []Sample, seen map[string]struct{}) (map[string]struct{}, *PayloadError) {
 	const few = 16
 	if len(samples) == MaxReadingKeys {
@@ -435,7 +434,7 @@ func (p *parser) readNumber() (value.Value, *PayloadError) {
 	return value.Float(f), nil
 }
 
-// skipNumber passes over a number and reports whether it is written as an integer.
+// skipNumber skips a number and reports whether it is written as an integer.
 func (p *parser) skipNumber() (integer bool, err *PayloadError) {
 	if p.s[p.i] == '-' {
 		p.i++
@@ -495,7 +494,7 @@ func (p *parser) readJSON() (value.Value, *PayloadError) {
 	return value.JSON(text), nil
 }
 
-// skipValue passes over any JSON value, checking it.
+// skipValue skips and checks any JSON value.
 func (p *parser) skipValue(depth int) *PayloadError {
 	switch c := p.peek(); {
 	case c == '{' || c == '[':
@@ -568,7 +567,7 @@ func compact(s string) string {
 	return string(b)
 }
 
-// peek passes over white space and returns the next byte, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (p *parser) peek() byte {
 	for p.i < len(p.s) {
 		c := p.s[p.i]

@@ -11,10 +11,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// The parser's strings, and the words of its complaints.
+// The parser's strings and error texts.
 
-// readString reads a string. It is a part of the payload unless it has escapes.
-// REQUIRES: the next byte is '"'.
+// readString reads a string. The result is a part of the payload unless it has escapes. REQUIRES:
+// the next byte is '"'.
 func (p *parser) readString() (string, *PayloadError) {
 	start := p.i + 1
 	escaped, err := p.skipString()
@@ -28,8 +28,8 @@ func (p *parser) readString() (string, *PayloadError) {
 	return text, nil
 }
 
-// skipString passes over a string, checking it, and reports whether it has
-// escapes. REQUIRES: the next byte is '"'.
+// skipString skips and checks a string, and reports whether it has escapes. REQUIRES: the next byte
+// is '"'.
 func (p *parser) skipString() (escaped bool, err *PayloadError) {
 	start := p.i
 	for p.i++; p.i < len(p.s); {
@@ -52,7 +52,7 @@ func (p *parser) skipString() (escaped bool, err *PayloadError) {
 	return false, p.fail(CauseSyntax, "a string without an end")
 }
 
-// skipEscape passes over one escape, or over two that are a surrogate pair.
+// skipEscape skips one escape, or two that form a surrogate pair.
 func (p *parser) skipEscape() *PayloadError {
 	if p.i+1 == len(p.s) {
 		return p.fail(CauseSyntax, "an escape without an end")
@@ -86,7 +86,7 @@ func hex4(s string) (rune, bool) {
 	return rune(code), err == nil
 }
 
-// fail makes the error, with the place.
+// fail returns the error, with the position.
 func (p *parser) fail(cause, format string, args ...any) *PayloadError {
 	where := "at byte " + strconv.Itoa(p.i)
 	if p.reading >= 0 {
@@ -98,7 +98,7 @@ func (p *parser) fail(cause, format string, args ...any) *PayloadError {
 	return &PayloadError{cause, where + ": " + fmt.Sprintf(format, args...)}
 }
 
-// found names what is at the next byte.
+// found describes the next byte.
 func (p *parser) found() string {
 	if p.i >= len(p.s) {
 		return "the end of the payload"
@@ -144,5 +144,5 @@ func (p *parser) checkTS(ts int64) *PayloadError {
 	return p.fail(CauseTime, "ts must be milliseconds since the epoch, from %d to %d, not %d", MinTS, MaxTS, ts)
 }
 
-// brief keeps a piece of the payload short enough for a log line.
+// brief shortens a piece of the payload to fit in a log line.
 func brief(s string) string { return text.Shorten(s, 40) }

@@ -11,11 +11,11 @@ type PatchForm uint8
 
 // The forms of a patch.
 const (
-	// MergePatch is a JSON object of RFC 7396: members are set, objects merged
-	// into, null removes. An array is one value.
+	// MergePatch is a JSON merge patch (RFC 7396): members are set, objects are merged, and null
+	// removes. An array is one value.
 	MergePatch PatchForm = iota
-	// JSONPatch is a JSON array of the operations of RFC 6902: add, remove,
-	// replace, move, copy and test.
+	// JSONPatch is a JSON array of operations (RFC 6902): add, remove, replace, move, copy and
+	// test.
 	JSONPatch
 	// Replace is a JSON object that replaces the section.
 	Replace
@@ -30,8 +30,8 @@ type Patch struct {
 	Body []byte
 }
 
-// apply makes the patch to a copy of the section. work is what the patches of the same
-// edit before it have done.
+// apply applies the patch to a copy of the section. work is the work done by the earlier patches of
+// the same edit.
 func (p *Patch) apply(before section, now int64, work int) (*leaves, error) {
 	if p.Section < Attributes || p.Section > Reported {
 		return nil, fmt.Errorf("%w: section %d; there are attributes, desired and reported", ErrInvalid, p.Section)

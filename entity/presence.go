@@ -11,9 +11,9 @@ type PresenceState uint8
 
 // The states of a presence.
 const (
-	PresenceUnknown PresenceState = 0 // nothing was ever heard of the device
-	PresenceOnline  PresenceState = 1 // it is there
-	PresenceOffline PresenceState = 2 // it was there, and no longer is
+	PresenceUnknown PresenceState = 0 // the device was never heard from
+	PresenceOnline  PresenceState = 1 // the device is online
+	PresenceOffline PresenceState = 2 // the device was online, and no longer is
 )
 
 var presenceStates = [...]string{PresenceUnknown: "unknown", PresenceOnline: "online", PresenceOffline: "offline"}
@@ -31,12 +31,12 @@ func (s PresenceState) String() string {
 // by the runtime's clock.
 type Presence struct {
 	State PresenceState
-	// Connected says that it is online and has a connection, its own or that of a gateway which has
-	// spoken for it. A lost connection still counts while it may come back.
+	// Connected says that the device is online and has a connection, its own or that of a gateway
+	// that has spoken for it. A lost connection still counts during the grace period.
 	Connected bool
 	// Since is when the state began, 0 if that is unknown.
 	Since int64
-	// Seen is when the device last sent something that was kept, 0 for never. It is written to the
+	// Seen is when the device last sent something that was kept, 0 if never. It is written to the
 	// store every SeenEvery, and with each change of the state.
 	Seen int64
 }
@@ -79,29 +79,29 @@ func (p *Presence) Bits() int64 {
 	return int64(p.State)
 }
 
-// PresenceOfBits returns a presence by its Bits and times.
+// PresenceOfBits returns the presence with these Bits and times.
 func PresenceOfBits(bits, since, seen int64) Presence {
 	return Presence{State: PresenceState(bits & 3), Connected: bits&4 != 0, Since: since, Seen: seen} //nolint:gosec // two bits
 }
 
-// present is what the runtime knows of one entity whose device is online or has a
-// connection. It is guarded by the mu of its presenceShard. Times without another unit are
-// milliseconds of the runtime's clock that does not jump, see presences.now.
+// present is what the runtime knows about one entity whose device is online or has a connection. It
+// is guarded by the mu of its presenceShard. Times are in milliseconds of the runtime's monotonic
+// clock unless noted, see presences.now.
 type present struct {
 	id         string
-	prev, next *present      // in the list of its slot of the wheel
+	prev, next *present      // in the list of its slot in the wheel
 	rule       *presenceRule // of its type
-	heard      int64         // when it said something, never if it has not
-	until      int64         // what is lost counts as there until then
+	heard      int64         // when it last sent something, or never
+	until      int64         // a lost connection counts until then
 	seen       int64         // heard, in milliseconds since the epoch
-	saved      int64         // what of seen the store has
+	saved      int64         // the value of seen that the store has
 	own, via   int32         // connections: its own, and those of gateways
-	slot       int32         // of the wheel, one more than its index; 0: none
+	slot       int32         // index in the wheel plus 1, 0 if not in it
 
-	spoke     bool // since it lost its last connection; true where it has had none
-	online    bool // as the entity's actor has last found it
+	spoke     bool // has sent something since it lost its last connection, or never had one
+	online    bool // as last determined by the entity's actor
 	connected bool // the same
-	asked     bool // the actor is to look, or is looking
+	asked     bool // the actor has been asked to look, and has not finished
 }
 
 // never is a time before all others, and forever one after them.
@@ -110,14 +110,13 @@ const (
 	forever = math.MaxInt64 / 4
 )
 
-// judge says what the presence is at a moment, and when that changes by itself, forever for
-// not.
+// judge returns the presence at a moment, and when it changes by itself, forever if it does not.
 //
 //   - A device with a connection of its own is online.
-//   - One that had connections and has lost all, and has said nothing since, is online for
-//     the grace.
-//   - Any other one is online for the timeout after it has said something: that a gateway is
-//     connected says nothing of the devices behind it.
+//   - A device that has lost all its connections, and has sent nothing since, is online for the
+//     grace period.
+//   - Any other device is online for the timeout after it last sent something: a connected gateway
+//     says nothing about the devices behind it.
 func (e *present) judge(now int64) (online, connected bool, next int64) {
 	connected, next = e.own+e.via > 0, forever
 	if !connected && e.connected && now < e.until {
@@ -136,7 +135,7 @@ func (e *present) judge(now int64) (online, connected bool, next int64) {
 	return false, false, forever
 }
 
-// silent is when the device will have been silent for too long.
+// silent returns when the device will have been silent for too long.
 func (e *present) silent() int64 {
 	timeout := e.rule.timeout.Load()
 	if timeout == 0 && e.heard != never {

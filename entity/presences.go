@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// presences knows which devices are there: it has one present for each entity whose device
-// is online or has a connection, whether the entity is hot or cold. What a message costs is
-// to find it and to note the time. When one may have gone the wheel says so, and its
-// entity's actor is asked to look: it decides, and makes the change durable.
+// presences knows which devices are online: it has one present for each entity whose device is
+// online or has a connection, whether the entity is hot or cold. A message costs no more than
+// finding the present and noting the time. When a device may have gone offline, the wheel says so,
+// and the entity's actor is asked to look: it decides, and makes the change durable.
 //
-// The entities are in shards, so that devices keep out of each other's way.
+// The entities are sharded so that devices do not contend.
 type presences struct {
 	rt                       *Runtime
 	timeout, grace, comeback time.Duration
@@ -25,15 +25,15 @@ type presences struct {
 	wake, save               chan struct{}
 
 	tracked, placed   atomic.Int64 // presents in all shards, and those in their wheels
-	online, connected atomic.Int64 // presents that are
+	online, connected atomic.Int64 // presents in these states
 
-	asking chan struct{} // has one for each actor that is asked
-	saving chan struct{} // has one while times are saved
+	asking chan struct{} // holds an element for each actor being asked
+	saving chan struct{} // holds an element while times are being saved
 
 	mu    sync.Mutex
 	rules map[string]*presenceRule // by type, guarded by mu
-	order []string                 // of the entities that are to be asked, guarded by mu
-	saves []SeenAt                 // what is to be saved, guarded by mu
+	order []string                 // entities to ask, guarded by mu
+	saves []SeenAt                 // times to save, guarded by mu
 }
 
 type presenceShard struct {
@@ -42,15 +42,15 @@ type presenceShard struct {
 	wheel wheel               // guarded by mu
 }
 
-// presenceRule is when a device of a type is offline, in milliseconds. Timeout is 0 where
-// it may be silent for ever.
+// presenceRule says when a device of a type is offline, in milliseconds. timeout is 0 if it may be
+// silent forever.
 type presenceRule struct{ timeout, grace atomic.Int64 }
 
 const (
 	presenceShards = 32
-	// presenceAsks bounds the actors that are asked at a time. Where a million devices are
-	// gone at once, their entities come from the store in the meantime, and what else
-	// waits for room in the window waits behind no more than these.
+	// presenceAsks bounds the actors that are asked at a time. If a million devices disappear at
+	// once, their entities have to be loaded from the store, and anything else that needs room in
+	// the window waits behind no more than these.
 	presenceAsks = 1024
 	// savePage is how many times are saved at once.
 	savePage = 1000
@@ -67,7 +67,7 @@ func newPresences(rt *Runtime) *presences {
 	return p
 }
 
-// now is the time of what follows, in milliseconds: it neither jumps nor goes back.
+// now returns the monotonic time in milliseconds: it neither jumps nor goes back.
 func (p *presences) now() int64 { return p.rt.nanos() / int64(time.Millisecond) }
 
 func (p *presences) shard(id string) *presenceShard {
@@ -89,8 +89,8 @@ func (r *Runtime) SeenLast(id string) { r.presences.seenLast(id) }
 func (r *Runtime) Connect(id string) (end func()) { return r.presences.connect(id, true) }
 
 // ConnectVia is Connect for the connection of a gateway that has spoken for the device. It does not
-// keep a device online that is silent for longer than the timeout. When the gateway is gone, the
-// timeout continues, since a gateway that reconnects does not report on its devices until they
+// keep a device online that has been silent for longer than the timeout. When the gateway is gone,
+// the timeout continues, since a gateway that reconnects does not report on its devices until they
 // speak; for devices that may be silent forever, the grace period begins.
 func (r *Runtime) ConnectVia(id string) (end func()) { return r.presences.connect(id, false) }
 
@@ -131,7 +131,7 @@ func (p *presences) seenLast(id string) {
 	p.review(s, e, now)
 }
 
-// find returns the present of an entity, which it makes where there is none: nil where there are too
+// find returns the present of an entity, making one if need be; it returns nil if there are too
 // many. REQUIRES: s.mu held.
 func (p *presences) find(s *presenceShard, id string) (e *present, added bool) {
 	if e = s.byID[id]; e != nil {
@@ -153,7 +153,7 @@ func (p *presences) add(s *presenceShard, id string) *present {
 	return e
 }
 
-// drop forgets a present. REQUIRES: s.mu held.
+// drop removes a present. REQUIRES: s.mu held.
 func (p *presences) drop(s *presenceShard, e *present) {
 	p.set(e, false, false)
 	p.remove(s, e)
@@ -161,7 +161,7 @@ func (p *presences) drop(s *presenceShard, e *present) {
 	p.tracked.Add(-1)
 }
 
-// set notes what the actor has found. REQUIRES: the shard's mu held.
+// set records what the actor has determined. REQUIRES: the shard's mu held.
 func (p *presences) set(e *present, online, connected bool) {
 	count := func(n *atomic.Int64, was, is bool) {
 		if is && !was {
@@ -175,7 +175,7 @@ func (p *presences) set(e *present, online, connected bool) {
 	e.online, e.connected = online, connected
 }
 
-// ask has the entity's actor look soon. REQUIRES: the shard's mu held.
+// ask requests that the entity's actor look soon. REQUIRES: the shard's mu held.
 func (p *presences) ask(e *present) {
 	if e.asked {
 		return
@@ -187,11 +187,11 @@ func (p *presences) ask(e *present) {
 	nudge(p.wake)
 }
 
-// review looks at a present of which something has changed. REQUIRES: s.mu held.
+// review checks a present that has changed. REQUIRES: s.mu held.
 func (p *presences) review(s *presenceShard, e *present, now int64) {
 	online, connected, _ := e.judge(now)
 	switch {
-	case e.asked: // the actor places it
+	case e.asked: // the actor will place it
 	case online != e.online || connected != e.connected:
 		p.ask(e)
 	default:
@@ -199,15 +199,14 @@ func (p *presences) review(s *presenceShard, e *present, now int64) {
 	}
 }
 
-// place puts a present into the wheel, where it has something to wait for. REQUIRES: s.mu
-// held.
+// place puts a present into the wheel if its state can change by itself. REQUIRES: s.mu held.
 func (p *presences) place(s *presenceShard, e *present, now int64) {
 	_, _, at := e.judge(now)
 	p.remove(s, e)
 	if at == forever && e.seen <= e.saved {
 		return
 	}
-	// It may speak at any time from now on, and is not placed again then.
+	// It may send something at any time from now on, and is not placed again then.
 	p.placeAt(s, e, min(at, now+SeenEvery.Milliseconds()), now)
 }
 
@@ -260,15 +259,15 @@ func (p *presences) disconnect(s *presenceShard, e *present, own bool) {
 	case gone && e.rule.timeout.Load() == 0:
 		e.until, e.spoke = now+e.rule.grace.Load(), false
 	}
-	if e.own+e.via == 0 && !e.online && !e.asked { // it is silent, or there is no such entity
+	if e.own+e.via == 0 && !e.online && !e.asked { // the device is silent, or there is no such entity
 		p.drop(s, e)
 		return
 	}
 	p.review(s, e, now)
 }
 
-// forget forgets the presence of an entity that was deleted; the connections of its device
-// are remembered until they end.
+// forget removes the presence of an entity that was deleted; the connections of its device are
+// remembered until they end.
 func (p *presences) forget(id string) {
 	s := p.shard(id)
 	s.mu.Lock()
@@ -286,8 +285,7 @@ func (p *presences) forget(id string) {
 	e.heard, e.until, e.seen, e.saved, e.spoke, e.asked = never, never, 0, 0, true, false
 }
 
-// made has an entity that has just come to be looked at, whose device has a connection
-// already.
+// made checks an entity that has just been created, in case its device already has a connection.
 func (p *presences) made(id string) {
 	s := p.shard(id)
 	s.mu.Lock()
@@ -297,8 +295,8 @@ func (p *presences) made(id string) {
 	}
 }
 
-// decide says what the presence of an entity is, after what it was. changed says that it is
-// to be made durable.
+// decide returns the presence of an entity, given the previous one. changed says that it has to be
+// made durable.
 func (p *presences) decide(id string, was Presence, rule *presenceRule) (is Presence, changed bool) {
 	wall, now := p.rt.clock.stamp(), p.now()
 	s := p.shard(id)
@@ -346,7 +344,7 @@ func (p *presences) absent(id string) {
 	}
 }
 
-// again has an entity asked once more after a while, where that has failed.
+// again asks an entity once more after a while if asking it has failed.
 func (p *presences) again(id string) {
 	now := p.now()
 	s := p.shard(id)
@@ -358,8 +356,7 @@ func (p *presences) again(id string) {
 	}
 }
 
-// live is a presence that was committed, with the time at which the device was last heard
-// of.
+// live returns a committed presence with the time at which the device was last heard from.
 func (p *presences) live(id string, stored Presence) Presence {
 	s := p.shard(id)
 	s.mu.Lock()
@@ -370,8 +367,8 @@ func (p *presences) live(id string, stored Presence) Presence {
 	return stored
 }
 
-// recall learns of the devices that were online when the store was closed. Each has some
-// time to come back.
+// recall reads from the store which devices were online when it was closed. Each has some time to
+// come back.
 func (p *presences) recall(ctx context.Context) error {
 	wall, now := p.rt.clock.stamp(), p.now()
 	for after := ""; ; {
@@ -399,7 +396,7 @@ func (p *presences) recallOne(o *OnlineEntity, wall, now int64) {
 	}
 	e.rule, e.seen, e.saved, e.spoke = p.ruleOf(o.Type), o.Seen, o.Seen, !o.Connected
 	if o.Seen != 0 {
-		// After a crash it may have been heard of since, and nobody is offline too early.
+		// After a crash, Seen may be out of date by SeenEvery; no device must be offline too early.
 		e.heard = now - max(0, wall-o.Seen-SeenEvery.Milliseconds())
 	}
 	e.until = now + p.comeback.Milliseconds()
@@ -433,7 +430,7 @@ func (p *presences) Run() {
 	}
 }
 
-// advance looks at those of a shard whose time has come.
+// advance checks the presents of a shard whose time has come.
 func (p *presences) advance(s *presenceShard, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -455,7 +452,7 @@ func (p *presences) advance(s *presenceShard, now int64) {
 	})
 }
 
-// askAll asks the entities that are to be asked. It waits while too many are.
+// askAll asks the entities in order. It waits while too many are being asked.
 func (p *presences) askAll() {
 	for {
 		p.mu.Lock()
@@ -490,7 +487,7 @@ func (p *presences) askOne(id string) {
 	}
 }
 
-// Save writes to the store when devices were last heard of, until the runtime is closed.
+// Save writes to the store when devices were last heard from, until the runtime is closed.
 func (p *presences) Save() {
 	for {
 		select {
@@ -504,7 +501,7 @@ func (p *presences) Save() {
 	}
 }
 
-// saveAll saves what is to be saved, after who saves already.
+// saveAll saves the times in saves, after any save already running.
 func (p *presences) saveAll(ctx context.Context) error {
 	select {
 	case p.saving <- struct{}{}:
@@ -526,7 +523,7 @@ func (p *presences) saveAll(ctx context.Context) error {
 	return nil
 }
 
-// finish saves all that is not saved, for the end of the runtime.
+// finish saves all unsaved times when the runtime closes.
 func (p *presences) finish(ctx context.Context) error {
 	for i := range p.shards {
 		s := &p.shards[i]
@@ -559,7 +556,7 @@ func (p *presences) ruleOf(typ string) *presenceRule {
 	return rule
 }
 
-// read reads what a type says and reports whether that is new.
+// read reads the rule of a type and reports whether it has changed.
 func (p *presences) read(typ string, rule *presenceRule) (changed bool) {
 	timeout, grace := p.timeout, p.grace
 	if t := p.rt.types.current.Load().resolved[typ]; t != nil {
@@ -569,7 +566,7 @@ func (p *presences) read(typ string, rule *presenceRule) (changed bool) {
 	return was != timeout.Milliseconds() || wasGrace != grace.Milliseconds()
 }
 
-// retype has the entities follow what the types say now.
+// retype makes the entities follow the present rules of their types.
 func (p *presences) retype() {
 	p.mu.Lock()
 	changed := make(map[*presenceRule]bool)
@@ -595,7 +592,7 @@ func (p *presences) retype() {
 	}
 }
 
-// follow has an entity follow the rule of the type that it has got.
+// follow makes an entity follow the rule of its new type.
 func (p *presences) follow(id, typ string) {
 	rule, now := p.ruleOf(typ), p.now()
 	s := p.shard(id)
@@ -607,7 +604,7 @@ func (p *presences) follow(id, typ string) {
 	}
 }
 
-// look finds out whether the presence of the entity has changed.
+// look determines whether the presence of the entity has changed.
 func (e *entityActor) look(d *delivery) {
 	if e.state.created == 0 {
 		e.rt.presences.absent(e.h.id)

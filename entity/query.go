@@ -19,8 +19,8 @@ type Snapshot struct {
 	Type string
 	// ETag is the version of all but the telemetry: it changes with each edit.
 	ETag string
-	// Created is when the entity came to be, with its first reading or by
-	// Runtime.Create, by the runtime's clock, in milliseconds since the epoch.
+	// Created is when the entity was created, by its first reading or edit, by the runtime's clock,
+	// in milliseconds since the epoch.
 	Created int64
 	// Updated is the newest TS of all its readings.
 	Updated int64
@@ -34,17 +34,15 @@ type Snapshot struct {
 	Actor string
 }
 
-// Page asks for entities in the order of their ids. The zero Page asks for the
-// first ones.
+// Page asks for entities in the order of their ids. The zero Page asks for the first page.
 type Page struct {
 	// After is the cursor from the previous page, "" for the first.
 	After string
-	// Limit is the most entities to answer with, up to MaxPageLimit. Defaults
-	// to 50.
+	// Limit is the most entities to return, up to MaxPageLimit. Defaults to 50.
 	Limit int
-	// Search keeps only the entities whose id contains it, in any case.
+	// Search keeps only the entities whose id contains it, ignoring case.
 	Search string
-	// Type keeps only the entities of this type or one that extends it.
+	// Type keeps only the entities of this type or of a type that extends it.
 	Type string
 }
 
@@ -52,12 +50,12 @@ type Page struct {
 type Point struct {
 	TS    int64 // milliseconds since the epoch
 	Value value.Value
-	// Seq distinguishes points of the same TS: it is the entity's sequence of a reading that came
-	// without a time, and 0 for one with a time of its own.
+	// Seq distinguishes points of the same TS: it is the entity's sequence for a reading that came
+	// without a time, and 0 for a reading with a time of its own.
 	Seq uint64
 }
 
-// Place is where the point is in the history.
+// Place returns the point's place in the history.
 func (p *Point) Place() Place { return Place{p.TS, p.Seq} }
 
 // HistoryQuery asks for the values of one key of one entity over a range of
@@ -85,12 +83,13 @@ type ChangesQuery struct {
 	// Edits asks for the changes of types, attributes and relations as well, and
 	// for the ends of entities. Without it a stream has readings only.
 	Edits bool
-	// EditsOnly asks for those alone: readings are skipped, and take no room in the subscription's
-	// buffer. Edits is then ignored.
+	// EditsOnly asks for only what Edits adds: readings are skipped, and take no room in the
+	// subscription's buffer. Edits is then ignored.
 	EditsOnly bool
 	// Commands asks for the changes of commands as well.
 	Commands bool
-	// CommandsOnly asks for those alone, and for the ends of entities. Edits is then ignored.
+	// CommandsOnly asks for only the changes of commands and the ends of entities. Edits is then
+	// ignored.
 	CommandsOnly bool
 	// Presence asks for the changes of presences as well.
 	Presence bool
@@ -113,7 +112,8 @@ type Change struct {
 	TS     int64 // when it was measured, in milliseconds since the epoch
 	// Values belongs to all readers; it must not be changed. Only a reading has any.
 	Values []Sample
-	// Origin is who computed the reading or the edit, the zero Origin if nobody has.
+	// Origin says who computed the reading or the edit; it is the zero Origin if it was not
+	// computed.
 	Origin Origin
 	// Edit is what was edited, nil for a reading. It belongs to all readers; it
 	// must not be changed.
@@ -124,12 +124,11 @@ type Change struct {
 	// Presence is the new presence, nil for everything else. It belongs to all readers; it must not
 	// be changed.
 	Presence *Presence
-	// Committed is when it was made durable, in milliseconds since the epoch.
+	// Committed is when the change was made durable, in milliseconds since the epoch.
 	Committed int64
 	// Arrived says that TS is when the reading arrived, as Reading.Arrived does.
 	Arrived bool
-	// Created says that the entity has come to be by the reading. An edit says so itself, in
-	// Edit.Created.
+	// Created says that the reading created the entity. For an edit, see Edit.Created.
 	Created bool
 }
 

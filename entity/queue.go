@@ -32,7 +32,7 @@ var (
 	errLookAgain = errors.New("look again")
 )
 
-// find returns the place of an open command, or where it would be.
+// find returns the index of an open command, or where it would be inserted.
 func (q *commandQueue) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(q.open, id, func(c *openCommand, id string) int { return strings.Compare(c.ID, id) })
 }
@@ -43,7 +43,7 @@ func (q *commandQueue) add(c *openCommand) {
 	q.last = max(q.last, commandNumber(c.ID))
 }
 
-// due is when the first of the commands is, 0 for none.
+// due returns when the first of the commands is due, 0 if there are none.
 func (q *commandQueue) due() (due int64) {
 	for _, c := range q.open {
 		if at := c.Due(); due == 0 || at < due {
@@ -53,7 +53,7 @@ func (q *commandQueue) due() (due int64) {
 	return due
 }
 
-// size is about how many bytes the queue occupies.
+// size returns roughly how many bytes the queue occupies.
 func (q *commandQueue) size() int64 {
 	return int64(len(q.open))*(int64(unsafe.Sizeof(openCommand{}))+8) + int64(q.bytes)
 }
@@ -66,7 +66,7 @@ func (e *entityActor) queue() *commandQueue {
 	return &e.state.more.commands
 }
 
-// step makes the change of commands that a delivery is about.
+// step makes the change of commands that a delivery asks for.
 func (e *entityActor) step(d *delivery) error {
 	list, err := d.step(e)
 	if err != nil {
@@ -84,11 +84,11 @@ func (e *entityActor) step(d *delivery) error {
 	return nil
 }
 
-// maxStepBytes is from what size on a step sends and ends no more commands: the rest is
-// for the next one, so that the window bounds what waits for its commit.
+// maxStepBytes is the size at which a step stops sending and ending commands and leaves the rest to
+// the next step, so that the window bounds what waits for its commit.
 const maxStepBytes = 256 << 10
 
-// stepBytes is what the records of a step occupy.
+// stepBytes returns how many bytes the records of a step occupy.
 func stepBytes(list []*Command) (bytes int64) {
 	for _, c := range list {
 		bytes += c.recordBytes()
@@ -107,11 +107,11 @@ func (e *entityActor) plan() {
 	e.rt.commander.plan(e.h.id, due)
 }
 
-// stepped notes with which number a delivery was handed to the committer.
+// stepped records the number that the committer gave to a delivery.
 func (e *entityActor) stepped(commands []*Command, ticket uint64) {
 	q := e.queue()
 	for _, c := range commands {
-		if c.State.Ended() { // only now: who looks for its key waits for this ticket
+		if c.State.Ended() { // only now: whoever looks for its key waits for this ticket
 			e.ended = e.rt.commander.ends.Add(1)
 		} else if i, ok := q.find(c.ID); ok && q.open[i].ticket == 0 && c.State == CommandQueued && c.Attempts == 0 {
 			q.open[i].ticket = ticket
@@ -119,8 +119,8 @@ func (e *entityActor) stepped(commands []*Command, ticket uint64) {
 	}
 }
 
-// order takes up a new command, or returns the open one of the same key and sender. seen is what
-// commander.ends was before the store was asked for one.
+// order adds a new command, or returns the open one of the same key and sender. seen is the value
+// of commander.ends before the store was asked for one.
 func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool, err error) {
 	if e.state.created == 0 || n.Of != 0 && n.Of != e.state.created {
 		return nil, false, ErrNotFound
@@ -164,7 +164,7 @@ func (e *entityActor) order(n *NewCommand, seen uint64) (c *Command, fresh bool,
 	return o.record(), true, nil
 }
 
-// again returns an open command to who sends it a second time.
+// again returns an open command to a caller that sends it a second time.
 func (o *openCommand) again(n *NewCommand) (c *Command, fresh bool, err error) {
 	if !o.same(n) {
 		return nil, false, ErrOtherCommand
@@ -172,14 +172,13 @@ func (o *openCommand) again(n *NewCommand) (c *Command, fresh bool, err error) {
 	return o.record(), false, nil
 }
 
-// record is the command as it is now, which is not changed any more.
+// record returns a copy of the command as it is now, which never changes.
 func (o *openCommand) record() *Command {
 	c := o.Command
 	return &c
 }
 
-// attend lets the commands expire and time out whose time has come, and sends those that
-// may go.
+// attend expires and times out the commands that are due, and sends those that can be sent.
 func (e *entityActor) attend() ([]*Command, error) {
 	q := e.queue()
 	if q == nil {
@@ -188,7 +187,7 @@ func (e *entityActor) attend() ([]*Command, error) {
 	now := e.rt.clock.stamp()
 	var changed []*Command
 	bytes := int64(0)
-	for i := 0; i < len(q.open) && bytes < maxStepBytes; { // the commander comes again for the rest
+	for i := 0; i < len(q.open) && bytes < maxStepBytes; { // the commander asks again for the rest
 		o := q.open[i]
 		if o.Due() > now {
 			i++
@@ -204,7 +203,7 @@ func (e *entityActor) attend() ([]*Command, error) {
 	return e.dispatch(now, changed), nil
 }
 
-// end ends the open command at a place.
+// end ends the open command at an index.
 func (e *entityActor) end(place int, state CommandState, now int64) *Command {
 	q := e.queue()
 	o := q.open[place]
@@ -215,18 +214,18 @@ func (e *entityActor) end(place int, state CommandState, now int64) *Command {
 	return o.record()
 }
 
-// release takes a command away from who holds it, and has others sent that wait for the
-// room.
+// release takes a command from the receiver that holds it, and lets commands that wait for its room
+// be sent.
 func (e *entityActor) release(id string) {
 	if e.rt.receivers.release(e.h.id, id) {
 		e.rt.commander.kickOpen(e.h.id)
 	}
 }
 
-// dispatch sends the commands that may go, and queues those again that were sent to a
-// receiver which is gone. It appends them to changed.
+// dispatch sends the commands that can be sent, and requeues those whose receiver is gone. It
+// appends both to changed.
 func (e *entityActor) dispatch(now int64, changed []*Command) []*Command {
-	busy := false // one that is sent alone is on its way, or waits before
+	busy := false // a command that is not parallel is under way or waits ahead
 	bytes := stepBytes(changed)
 	for _, o := range e.queue().open {
 		if bytes >= maxStepBytes {
@@ -258,8 +257,8 @@ func (e *entityActor) send(o *openCommand, now int64) bool {
 	return true
 }
 
-// progress takes in what the device says of a command on the way to its end: that it has
-// it, and with tells of what came with it.
+// progress handles what a device reports about a command before its end: that it has the command
+// and, if with is set, the progress v.
 func (e *entityActor) progress(id string, with bool, v value.Value) ([]*Command, error) {
 	o, _, err := e.openCommand(id)
 	if err != nil {
@@ -286,7 +285,7 @@ func (e *entityActor) progress(id string, with bool, v value.Value) ([]*Command,
 	return []*Command{o.record()}, nil
 }
 
-// finish ends a command, and sends the next one.
+// finish ends a command and sends the next one.
 func (e *entityActor) finish(id string, as func(o *openCommand) CommandState) (c *Command, changed []*Command, err error) {
 	_, place, err := e.openCommand(id)
 	if err != nil {
@@ -315,7 +314,7 @@ func (e *entityActor) openCommand(id string) (o *openCommand, place int, err err
 	return nil, 0, errNotOpen
 }
 
-// checkResponse reports whether the answer to a command is as the entity's type wants it.
+// checkResponse returns an error if the answer to a command does not agree with the entity's type.
 func (e *entityActor) checkResponse(o *openCommand, result value.Value) error {
 	t := e.resolved(e.state.typ)
 	if t == nil {

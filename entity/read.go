@@ -39,8 +39,8 @@ func (r *Runtime) Entity(ctx context.Context, id string) (Snapshot, error) {
 	return snap, nil
 }
 
-// accepted returns what the actor of an entity has taken in, which may not be committed
-// yet, and its number for the committer.
+// accepted returns the state that the actor of an entity has accepted, which may not be committed
+// yet, and the committer's number for it.
 func (r *Runtime) accepted(ctx context.Context, id string) (snap Snapshot, ticket uint64, err error) {
 	err = askEntity(ctx, r, id, func(ref actor.Ref[message]) error {
 		answer, err := actor.Ask(ctx, ref, snapshotRequest{})
@@ -59,7 +59,7 @@ func (r *Runtime) load(ctx context.Context, id string) (Stored, error) {
 	return query(ctx, r, func(ctx context.Context) (Stored, error) { return r.store.Load(ctx, id) })
 }
 
-// stored returns what the store has of an entity.
+// stored returns the state of an entity in the store.
 func (r *Runtime) stored(ctx context.Context, id string) (Snapshot, error) {
 	e, err := r.load(ctx, id)
 	if err != nil {
@@ -75,8 +75,8 @@ func (e *Stored) snapshot() Snapshot {
 	}
 }
 
-// askEntity calls ask with the entity's actor, again with the next one when it
-// has ended meanwhile.
+// askEntity calls ask with the entity's actor, and again with the next actor if that one has ended
+// meanwhile.
 func askEntity(ctx context.Context, r *Runtime, id string, ask func(actor.Ref[message]) error) error {
 	for {
 		ref, err := r.reach(ctx, id)
@@ -85,7 +85,7 @@ func askEntity(ctx context.Context, r *Runtime, id string, ask func(actor.Ref[me
 		}
 		err = ask(ref)
 		if errors.Is(err, actor.ErrStopped) {
-			// Callers know ErrClosed and the error of ctx; the actor is our affair.
+			// Callers know ErrClosed and the error of ctx; the actor is an internal matter.
 			switch {
 			case r.ctx.Err() != nil:
 				err = ErrClosed
@@ -105,8 +105,8 @@ func askEntity(ctx context.Context, r *Runtime, id string, ask func(actor.Ref[me
 	}
 }
 
-// reach returns the actor of an entity. One that does not exist has an actor for
-// as long as it takes to say so.
+// reach returns the actor of an entity. An entity that does not exist has an actor for as long as
+// it takes to report that.
 func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message], err error) {
 	h := r.handles.find(id)
 	for {
@@ -122,14 +122,14 @@ func (r *Runtime) reach(ctx context.Context, id string) (ref actor.Ref[message],
 		if err != nil {
 			if errors.Is(err, actor.ErrStopped) {
 				err = ErrClosed
-				r.abandon(h, err) // nobody would come to what others listed with it
+				r.abandon(h, err) // nobody else would settle what others have listed
 			}
 			return ref, fmt.Errorf("entity %q: %w", id, err)
 		}
 		if !ref.IsZero() {
 			return ref, nil
 		}
-		if err := pause.For(ctx, nameTakenMin); err != nil { // the one before is still on its way out
+		if err := pause.For(ctx, nameTakenMin); err != nil { // the previous actor is still stopping
 			return ref, fmt.Errorf("entity %q: %w", id, err)
 		}
 		h = r.handles.find(id)
@@ -212,8 +212,7 @@ func checkLimit(limit, def, most int) (int, error) {
 	return limit, nil
 }
 
-// checkSeries checks what names a series and a range, and returns the range
-// within what is possible.
+// checkSeries checks the id, the key and the range, and returns the range clipped to valid times.
 func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
 	if err := CheckID(id); err != nil {
 		return 0, 0, err
@@ -232,7 +231,7 @@ func checkSeries(id, key string, from, to int64) (first, end int64, err error) {
 
 // History returns a page of the values of a key over a range of time, and the cursor of the next
 // page, "" at the end. A page ends before its limit when its values take MaxHistoryBytes. A key
-// without values has none; for an entity that never had a reading, History returns ErrNotFound.
+// without values has no points; for an entity that does not exist, History returns ErrNotFound.
 func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, next string, err error) {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
 	if err != nil {
@@ -267,7 +266,7 @@ func (r *Runtime) History(ctx context.Context, q HistoryQuery) (points []Point, 
 	return points, next, nil
 }
 
-// within returns what is left of a range when all up to a place has been read.
+// within returns the rest of a range after everything up to last has been read.
 func within(from, to, last Place, descending bool) (Place, Place) {
 	if descending {
 		if last.Compare(to) < 0 {
@@ -281,7 +280,7 @@ func within(from, to, last Place, descending bool) (Place, Place) {
 	return from, to
 }
 
-// cursor is the printed form of a place: the sequence is left out where there is none.
+// cursor returns the printed form of a place, without the sequence if it is 0.
 func (p Place) cursor() string {
 	text := strconv.AppendInt(nil, p.TS, 36)
 	if p.Seq != 0 {
@@ -329,9 +328,9 @@ func (r *Runtime) historyPage(ctx context.Context, q HistoryQuery, from, to Plac
 }
 
 // Origins returns who computed the values of a key over a range of time, in the order of time: one
-// page, from q.From on and at most q.Limit. The fields Descending and Cursor are ignored: the next
-// page begins after the last TS. It does not contain values of devices; a value that a device has
-// written over a computed one of the same time is still reported as computed.
+// page from q.From on, of at most q.Limit. The fields Descending and Cursor are ignored: the next
+// page begins after the last TS. Values of devices are not included; if a device has overwritten a
+// computed value of the same time, that value is still reported as computed.
 func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, error) {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
 	if err != nil {
@@ -350,8 +349,8 @@ func (r *Runtime) Origins(ctx context.Context, q HistoryQuery) ([]PointOrigin, e
 	return list, err
 }
 
-// Trim removes the values of a key that are older than before from the history, in pieces that do
-// not hold up commits, and returns how many. The latest value stays.
+// Trim removes the values of a key older than before from the history, in pieces small enough not
+// to delay commits, and returns how many it removed. The latest value stays.
 func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int, err error) {
 	if _, _, err := checkSeries(id, key, 0, 0); err != nil {
 		return 0, err
@@ -367,8 +366,8 @@ func (r *Runtime) Trim(ctx context.Context, id, key string, before int64) (n int
 	}
 }
 
-// Compact makes the history as small as the store can, in bits that do not hold up commits, until
-// ctx ends. What it contains stays the same.
+// Compact makes the history as small as the store can, in pieces small enough not to delay commits,
+// until ctx ends. The contents stay the same.
 func (r *Runtime) Compact(ctx context.Context) error { return r.read(ctx, r.store.Compact) }
 
 // trimPage is how many values Trim removes at once.
@@ -388,11 +387,11 @@ func (r *Runtime) CountNumbers(ctx context.Context, id, key string, from, to int
 	return n, err
 }
 
-// ScanHistory calls f with all points of a key of an entity with q.From <= TS < q.To, in the order of their
-// places, in chunks. The other fields of q have no meaning here. It reads column by column, which
-// takes a fraction of the time that History takes for as many values, and holds a chunk at a time.
-// It ends with the first error of f, which it returns wrapped. f must not call the runtime. An
-// entity that does not exist has no points.
+// ScanHistory calls f with all points of a key of an entity with q.From <= TS < q.To, in the order
+// of their places, in chunks. The other fields of q are ignored. It reads column by column, which
+// takes a fraction of the time that History takes for as many values, and holds one chunk at a
+// time. It ends with the first error of f, which it returns wrapped. f must not call the runtime.
+// An entity that does not exist has no points.
 func (r *Runtime) ScanHistory(ctx context.Context, q HistoryQuery, f func(*Chunk) error) error {
 	from, to, err := checkSeries(q.ID, q.Key, q.From, q.To)
 	if err != nil {

@@ -35,13 +35,13 @@ type Reading struct {
 	Arrived bool
 }
 
-// AppendJSON appends the reading as [ParseReadings] reads it, with the time it has.
+// AppendJSON appends the reading, with its time, in the form that [ParseReadings] reads.
 func (r *Reading) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `{"ts":`...), r.TS, 10)
 	return append(AppendSamples(append(dst, `,"values":`...), r.Values), '}')
 }
 
-// AppendSamples appends samples as an object of JSON.
+// AppendSamples appends samples as a JSON object.
 func AppendSamples(dst []byte, samples []Sample) []byte {
 	dst = append(dst, '{')
 	for i := range samples {
@@ -65,11 +65,11 @@ func (p Place) Compare(o Place) int {
 	return cmp.Or(cmp.Compare(p.TS, o.TS), cmp.Compare(p.Seq, o.Seq))
 }
 
-// AllOf returns the range [from, to) that has all values with from <= TS < to.
+// AllOf returns the range [first, end) of all values with from <= TS < to.
 func AllOf(from, to int64) (first, end Place) { return Place{TS: from}, Place{TS: to} }
 
-// footprint is about what a delivery of these readings occupies in memory
-// until it is settled, in bytes.
+// footprint returns roughly how many bytes a delivery of these readings occupies until it is
+// settled.
 func footprint(readings []Reading) int64 {
 	const delivery, reading, sample = 192, 56, 48
 	n := int64(delivery + reading*len(readings))
@@ -82,8 +82,8 @@ func footprint(readings []Reading) int64 {
 	return n
 }
 
-// checkReadings reports what keeps readings from being ingested: what ParseReadings
-// guarantees of its own, for readings that a program has made.
+// checkReadings returns an error if readings cannot be ingested. It checks, for readings made by a
+// program, what ParseReadings guarantees for those it parses.
 func checkReadings(readings []Reading) error {
 	switch n := len(readings); {
 	case n == 0:

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// receivers knows which entities' devices can be reached now, and which commands were sent
-// to whom and not acknowledged. It outlives the actors of the entities: what one of them
-// has sent is not sent again by the next one.
+// receivers knows which entities' devices can be reached now, and which receiver was sent which
+// commands and has not acknowledged them. It outlives the actors of the entities: what one of them
+// has sent is not sent again by the next.
 type receivers struct {
 	log  *slog.Logger
-	lost func(entity string) // has an entity look for commands that nobody holds any more
+	lost func(entity string) // tells an entity to look for commands that nobody holds any more
 
 	mu       sync.Mutex
 	byEntity map[string][]*receiver // in the order in which they came, guarded by mu
@@ -29,8 +29,8 @@ type receiver struct {
 	deliver func(Command)
 	most    int // commands that it may hold
 
-	holds   map[string]struct{} // the ids of commands that it was given and are not acknowledged
-	queue   []Command           // of these, those that deliver has yet to be called with
+	holds   map[string]struct{} // the ids of the commands that it was given and that are not acknowledged
+	queue   []Command           // those of them that deliver has not been called with yet
 	working bool                // a goroutine calls deliver
 	stopped bool
 }
@@ -56,9 +56,9 @@ func (r *Runtime) Receive(id string, deliver func(Command)) (stop func(), err er
 }
 
 // ReceiveUpTo is Receive for a transport that takes a limited number of commands: the receiver is
-// never given more than n that have neither been acknowledged nor ended. Others stay queued until
-// it has room again, or go to the newest receiver that has room. It also returns ErrInvalid if n is
-// not from 1 to MaxOpenCommands.
+// never given more than n that have neither been acknowledged nor ended. Other commands stay queued
+// until it has room again, or go to the newest receiver that has room. It also returns ErrInvalid
+// if n is not from 1 to MaxOpenCommands.
 func (r *Runtime) ReceiveUpTo(id string, n int, deliver func(Command)) (stop func(), err error) {
 	if n < 1 || n > MaxOpenCommands {
 		return nil, fmt.Errorf("n: %w: must be from 1 to %d, not %d", ErrInvalid, MaxOpenCommands, n)
@@ -80,9 +80,9 @@ func (r *Runtime) ReceiveUpTo(id string, n int, deliver func(Command)) (stop fun
 }
 
 // CommandHeld reports whether a receiver of an entity was given a command that has neither been
-// acknowledged nor ended since. A transport that resends a command on its own asks before: if
-// CommandHeld returns false, the command must not go to the device any more. It answers from
-// memory, may be called concurrently, also from deliver, and returns false for unknown commands.
+// acknowledged nor ended since. A transport that resends a command on its own must ask first: if
+// CommandHeld returns false, the command must no longer go to the device. It answers from memory,
+// may be called concurrently, also from deliver, and returns false for unknown commands.
 func (r *Runtime) CommandHeld(id, command string) bool { return r.receivers.held(id, command) }
 
 func (rs *receivers) add(rec *receiver) error {
@@ -97,7 +97,8 @@ func (rs *receivers) add(rec *receiver) error {
 	return nil
 }
 
-// remove forgets a receiver and reports whether it held commands, which go to another one.
+// remove removes a receiver and reports whether it held commands, which then go to another
+// receiver.
 func (rs *receivers) remove(rec *receiver) (held bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -120,7 +121,7 @@ func (rs *receivers) reaches(entity string) bool {
 	return len(rs.byEntity[entity]) > 0
 }
 
-// held reports whether a receiver that is still there was given a command.
+// held reports whether a registered receiver was given the command.
 func (rs *receivers) held(entity, command string) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -154,8 +155,8 @@ func (rs *receivers) give(c Command) bool {
 	return true
 }
 
-// release notes that a command is acknowledged or has ended: nobody has to hold it. It
-// reports whether a receiver that had no room has some now.
+// release records that a command is acknowledged or has ended, so that no receiver holds it. It
+// reports whether a full receiver now has room.
 func (rs *receivers) release(entity, command string) (room bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -208,9 +209,9 @@ func (rs *receivers) next(rec *receiver) (c Command, ok bool) {
 	return c, true
 }
 
-// call calls deliver. A panic in there must not end the process, nor keep the command: it
-// is sent again after a while, so that a deliver which always panics does not keep the
-// disk busy.
+// call calls deliver. If deliver panics, the process must not end and the command must not be lost.
+// The command is sent again only after a while, so that a deliver that always panics does not keep
+// the disk busy.
 func (rs *receivers) call(rec *receiver, c Command) {
 	defer func() {
 		if p := recover(); p != nil {

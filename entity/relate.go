@@ -7,10 +7,10 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// checkRelations reports whether the edges of an edit can be put. That the other
-// end exists is asked of its actor if it is live, and of the store if not.
+// checkRelations returns an error if the edges of an edit cannot be put. Whether the other end
+// exists, its actor says if it is live, and otherwise the store.
 //
-// It returns the types of the entities at the other ends.
+// checkRelations also returns the types of the entities at the other ends.
 func (r *Runtime) checkRelations(ctx context.Context, id string, edits *Edits) (targets map[string]string, err error) {
 	for _, list := range [][]Relation{edits.Relate, edits.Unrelate} {
 		for i := range list {
@@ -36,15 +36,15 @@ func (r *Runtime) checkRelations(ctx context.Context, id string, edits *Edits) (
 	return targets, nil
 }
 
-// typeOf returns the type of an entity that exists: of its actor if it is live,
-// which knows what is not in the store yet, and of the store if not.
+// typeOf returns the type of an existing entity: from its actor if it is live, since that knows
+// what is not in the store yet, and otherwise from the store.
 func (r *Runtime) typeOf(ctx context.Context, id string) (typ string, err error) {
 	if h := r.handles.find(id); h != nil {
 		if !h.actor().IsZero() {
 			err = r.View(ctx, id, func(v View) error { typ = v.Type(); return nil })
 			return typ, err
 		}
-		if err := r.committer.Wait(ctx, h.ticket.Load()); err != nil { // what an actor that is gone has left
+		if err := r.committer.Wait(ctx, h.ticket.Load()); err != nil { // what an actor that has ended left to the committer
 			return "", err
 		}
 	}
@@ -65,8 +65,8 @@ func (rel *Relation) check() error {
 	return nil
 }
 
-// relate notes the edges that the edits put and remove. The graph has all that there
-// are: who edits them has claimed the entity (claims).
+// relate records the edges that the edits put and remove. The graph is complete for this entity,
+// because an edit of edges has claimed it (see claims).
 func (e *entityActor) relate(edits *Edits, edit *Edit) error {
 	if len(edits.Relate)+len(edits.Unrelate) == 0 {
 		return nil

@@ -9,26 +9,25 @@ import (
 
 // Hot, detached, cold.
 //
-// An entity that has an actor is hot while a worker runs it and detached while it
-// has nothing to do. One that is idle for long, or longer than others when there
-// is no room, goes cold: its actor stops, and what it was is in the store only.
+// An entity that has an actor is hot while a worker runs it and detached while it has nothing to
+// do. An entity that is idle for long, or for longer than others when memory is short, goes cold:
+// its actor stops, and its state is in the store only.
 //
-// The manager chooses; the actor goes, or not. It goes only if all it has taken
-// in is committed, so that whoever loads it next finds all of it, and if nothing
-// is listed with its handle. The handle is closed under its lock: a delivery is
-// either listed before, and the actor stays, or finds the handle closed, and makes
-// the next one. So none is lost in between.
+// The manager chooses an entity, and its actor decides. It stops only if everything it has accepted
+// is committed, so that the next load finds it, and if no delivery is listed with its handle. The
+// handle is closed under its lock: a delivery is either listed before that, and the actor stays, or
+// finds the handle closed, and makes the next one. So no delivery is lost in between.
 
-// retire asks an entity to go cold, unless it has been needed since.
+// retire asks an entity to go cold, unless it has been used since.
 type retire struct{ unused int64 }
 
 func (retire) message() {}
 
-// actorBytes is about what an actor occupies without its state: its cell, path
-// and mailbox, the entries in the tables of names and handles, and the handle.
+// actorBytes is roughly what an actor occupies without its state: its cell, path and mailbox, its
+// entries in the tables of names and handles, and the handle.
 const actorBytes = 1000
 
-// used notes that the entity was needed, and what it occupies now.
+// used records that the entity was used, and how much memory it occupies now.
 func (e *entityActor) used() {
 	e.h.used.Store(e.rt.nanos())
 	if n := actorBytes + e.state.size(); n != e.h.bytes.Load() {
@@ -49,8 +48,8 @@ func (e *entityActor) retire(m retire) bool {
 	return true
 }
 
-// sweep asks those to go cold who were idle for too long and, when the others
-// have no room, those who were idle for longest.
+// sweep asks entities to go cold: those that have been idle for too long and, if the others do not
+// fit in memory, those that have been idle longest.
 func (m *manager) sweep(ctx context.Context) {
 	r := m.rt
 	hot := r.count.hotBytes.Load()
@@ -68,26 +67,26 @@ func (m *manager) sweep(ctx context.Context) {
 	r.handles.some(first, next-first, func(h *handle) { m.retire(ctx, h, limit) })
 }
 
-// retire asks an entity to go cold if it was not needed after the limit, and
-// forgets a handle whose actor has ended otherwise and left nothing open.
+// retire asks an entity to go cold if it has not been used since limit, and removes a handle whose
+// actor has ended in another way and left nothing open.
 func (m *manager) retire(ctx context.Context, h *handle, limit int64) {
 	ref, over := h.standing()
 	switch {
 	case over:
-		m.rt.count.hotBytes.Add(-h.bytes.Swap(0)) // of one that was killed
+		m.rt.count.hotBytes.Add(-h.bytes.Swap(0)) // its actor was killed
 		if m.rt.committer.Committed(h.ticket.Load()) {
 			m.rt.handles.remove(h)
 		}
 	case !ref.IsZero() && h.used.Load() <= limit:
-		_ = ref.TryTell(ctx, retire{limit}) // one that has ended is found by the audit
+		_ = ref.TryTell(ctx, retire{limit}) // the audit finds an actor that has ended
 	}
 }
 
-// ageStep is how exactly makeRoom tells the ages of entities.
+// ageStep is the precision with which makeRoom compares the ages of entities.
 const ageStep = int64(100 * time.Millisecond)
 
-// makeRoom asks the entities that were not needed for longest to go cold, until
-// they have that many bytes together.
+// makeRoom asks the least recently used entities to go cold, until they occupy that many bytes
+// together.
 func (m *manager) makeRoom(ctx context.Context, bytes int64) {
 	r := m.rt
 	hot := r.count.hotBytes.Load()
@@ -99,7 +98,7 @@ func (m *manager) makeRoom(ctx context.Context, bytes int64) {
 	})
 	stay := hot - bytes
 	for _, age := range slices.Backward(slices.Sorted(maps.Keys(byAge))) {
-		if stay -= byAge[age]; stay < 0 { // those of this age and before go
+		if stay -= byAge[age]; stay < 0 { // entities at least this old go
 			unused := (age+1)*ageStep - 1
 			r.handles.each(func(h *handle) { m.retire(ctx, h, unused) })
 			return

@@ -42,7 +42,7 @@ type Runtime struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the committer and the acker
 
-	gate     sync.RWMutex // held for reading by who reads from the store
+	gate     sync.RWMutex // held for reading by readers of the store
 	shut     bool         // guarded by gate: the store is closed
 	closing  sync.Once
 	closeErr error
@@ -51,8 +51,8 @@ type Runtime struct {
 // Open starts the runtime: the Entity Manager at /entities in sys, and the goroutines that commit.
 // Entities are started by their first reading or query.
 //
-// From now on the store belongs to the runtime, unless Open fails. Close the runtime before sys is
-// shut down: then everything accepted is committed and acknowledged. The other way round, what has
+// The store then belongs to the runtime, unless Open fails. Close the runtime before you shut down
+// sys: then everything accepted is committed and acknowledged. In the opposite order, whatever has
 // not reached the committer is refused with ErrStopped.
 func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Runtime, error) {
 	cfg = cfg.withDefaults()
@@ -101,10 +101,10 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 }
 
 // Ingest gives readings of one entity to the runtime, in order. It waits until the window has room
-// for them and, if the entity's share of it is used up, until some of that is committed, which is
-// how a source is slowed down; then it tells the entity and returns. Readings that one
-// goroutine ingests for an entity one after the other are taken in that order. It waits for nothing
-// else.
+// for them and, if the entity's share of the window is used up, until some of that share is
+// committed, which is how a source is slowed down; then it tells the entity and returns. It waits
+// for nothing else. Readings that one goroutine ingests for an entity one after the other are
+// accepted in that order.
 //
 // done is called exactly once, when all of the readings are durable (nil), or with the error for
 // which none of them is kept: ErrTooManyKeys, ErrFailed, ErrStopped, ErrClosed or an error of the
@@ -113,8 +113,8 @@ func Open(ctx context.Context, sys *actor.System, store Store, cfg Config) (*Run
 // an error, nothing is kept and done is never called: ErrInvalid, ErrFull, ErrBusy, ErrClosed, or the
 // cause of ctx while waiting.
 //
-// size is about how many bytes the readings took on their way here; what they take in memory is
-// counted if it is more. From now on the readings belong to the runtime.
+// size is roughly how many bytes the readings took as a payload; if they take more in memory, that
+// is counted instead. From now on the readings belong to the runtime.
 func (r *Runtime) Ingest(ctx context.Context, id string, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, done: done}, size)
 }
@@ -129,9 +129,9 @@ func (r *Runtime) IngestOnce(ctx context.Context, id string, once Once, readings
 
 // IngestFrom is Ingest for readings that from has computed. If the entity has already accepted
 // readings of that Source with the same or a greater Seq, these are a repetition: nothing is kept,
-// and done is called with nil when what they repeat is durable. So whoever computes from a stream
-// of changes may start again at an earlier one after a crash, with the number of the change as Seq,
-// and get each result once.
+// and done is called with nil when what they repeat is durable. So a program that computes from a
+// stream of changes, with the number of the change as Seq, may resume at an earlier change after a
+// crash, and each result is still stored once.
 func (r *Runtime) IngestFrom(ctx context.Context, id string, from Origin, readings []Reading, size int, done func(error)) error {
 	return r.ingest(ctx, id, &delivery{readings: readings, origin: from, done: done}, size)
 }
@@ -162,7 +162,7 @@ func (r *Runtime) ingest(ctx context.Context, id string, d *delivery, size int) 
 	return nil
 }
 
-// send waits for room in the window and brings a delivery of a source on its way.
+// send waits for room in the window and dispatches a delivery of a source.
 func (r *Runtime) send(ctx context.Context, id string, from sourceKey, d *delivery) (err error) {
 	n := uint64(len(d.readings))
 	if d.source, err = r.window.acquire(ctx, from, d.cost, d.patient()); err != nil {
@@ -177,8 +177,8 @@ func (r *Runtime) send(ctx context.Context, id string, from sourceKey, d *delive
 	return nil
 }
 
-// dispatch brings a delivery into the mailbox of its entity. With an error it
-// is still the caller's, otherwise somebody settles it.
+// dispatch sends a delivery to its entity. If dispatch returns an error the caller still owns the
+// delivery, otherwise somebody else settles it.
 func (r *Runtime) dispatch(ctx context.Context, id string, d *delivery) error {
 	h, made := r.handles.find(id), false
 	if h == nil {
@@ -195,7 +195,7 @@ func (r *Runtime) dispatch(ctx context.Context, id string, d *delivery) error {
 				return nil
 			}
 			return r.recall(d, ErrClosed)
-		case to.IsZero(): // the manager tells it
+		case to.IsZero(): // the manager will tell it
 			return nil
 		case to.TryTell(ctx, d) == nil:
 			return nil
@@ -206,8 +206,8 @@ func (r *Runtime) dispatch(ctx context.Context, id string, d *delivery) error {
 	}
 }
 
-// recall takes back a delivery that could not be told, and closes its handle.
-// It returns why, or nil when somebody else has settled the delivery.
+// recall takes back a delivery that could not be told, and closes its handle. It returns why, or
+// nil if somebody else has settled the delivery.
 func (r *Runtime) recall(d *delivery, why error) error {
 	mine := d.h.take(d)
 	r.abandon(d.h, why)
@@ -217,7 +217,7 @@ func (r *Runtime) recall(d *delivery, why error) error {
 	return why
 }
 
-// abandon closes a handle and refuses what nobody took.
+// abandon closes a handle and refuses the deliveries that were not taken.
 func (r *Runtime) abandon(h *handle, why error) {
 	left, wasLive := h.close()
 	if wasLive {
@@ -237,8 +237,8 @@ func (r *Runtime) reject(d *delivery, err error) {
 	r.window.release(d)
 }
 
-// settle calls done. A panic in there must not end the goroutine on which all
-// acknowledgements depend.
+// settle calls done. If done panics, that must not end the goroutine on which all acknowledgements
+// depend.
 func (r *Runtime) settle(d *delivery, err error) {
 	if d.done == nil {
 		return
@@ -272,7 +272,7 @@ func (r *Runtime) WriteOnce(ctx context.Context, id string, once Once, readings 
 	}
 }
 
-// nanos is the runtime's clock, which does not go back.
+// nanos returns the time of the runtime's clock, which does not go back.
 func (r *Runtime) nanos() int64 { return int64(time.Since(r.began)) }
 
 // read calls f to read from the store, and cancels it when the runtime closes.
@@ -292,7 +292,7 @@ func (r *Runtime) read(ctx context.Context, f func(ctx context.Context) error) e
 	return err
 }
 
-// query is read for what returns something.
+// query is read for functions that return a value.
 func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (T, error)) (result T, err error) {
 	err = r.read(ctx, func(ctx context.Context) (err error) {
 		result, err = f(ctx)
@@ -301,18 +301,20 @@ func query[T any](ctx context.Context, r *Runtime, f func(ctx context.Context) (
 	return result, err
 }
 
-// closeGrace is how long Close waits, once its context has ended, for what it
-// broke off.
+// closeGrace is how long Close waits, once its context has ended, for the work that it has
+// canceled.
 const closeGrace = 2 * time.Second
 
-// fullGrace is how long Close waits for room on a full disk, after a try that begins when Close has.
+// fullGrace is how long Close waits for room on a full disk, after a retry that begins when Close
+// has begun.
 const fullGrace = 5 * time.Second
 
 // Close refuses new readings, lets the entities finish what they have, commits and acknowledges it,
-// and closes the store. If ctx ends first, or if the store has been full for five seconds and
-// Config.RetryMax, so that it was tried again, what is not committed is refused with ErrClosed, and the
-// error says so; it wraps the cause of ctx or ErrFull. A store that does not return within two seconds
-// of that is closed once it does, after Close has returned. Later calls return what the first one did.
+// and closes the store. If ctx ends first, or if the store stays full for five seconds plus
+// Config.RetryMax, long enough for a retry, whatever is not committed is refused with ErrClosed,
+// and the error says so; it wraps the cause of ctx or ErrFull. A store that does not return within
+// two seconds of that is closed once it does, after Close has returned. Later calls return what the
+// first one did.
 func (r *Runtime) Close(ctx context.Context) error {
 	r.closing.Do(func() { r.closeErr = r.close(ctx) })
 	return r.closeErr
@@ -333,7 +335,7 @@ func (r *Runtime) close(ctx context.Context) error {
 	if errors.Is(err, errStuck) {
 		go func() {
 			<-idle
-			_ = r.closeStore() // the caller has gone with errStuck
+			_ = r.closeStore() // Close has already returned errStuck
 		}()
 		return err
 	}
@@ -354,8 +356,9 @@ func (r *Runtime) closeStore() error {
 
 var errStuck = errors.New("the store does not return")
 
-// drain waits until all is committed. It returns why it waits no longer: the end of ctx, or a disk that
-// stays full. Nobody waits for what is lost then: who did was told that the outcome is not known.
+// drain waits until everything is committed. It returns the reason if it gives up: ctx has ended,
+// or the disk stays full. Nobody waits for what is lost then: those who did were told that the
+// outcome is unknown.
 func (r *Runtime) drain(ctx context.Context, idle <-chan struct{}) error {
 	const looks = 10
 	ticker := time.NewTicker((fullGrace + r.cfg.RetryMax) / looks)
@@ -375,7 +378,7 @@ func (r *Runtime) drain(ctx context.Context, idle <-chan struct{}) error {
 	return ErrFull
 }
 
-// breakOff refuses what is still under way, and says why.
+// breakOff refuses the deliveries that are still under way, with the cause.
 func (r *Runtime) breakOff(cause error, idle <-chan struct{}) error {
 	bytes := r.window.inUse()
 	r.cancel()

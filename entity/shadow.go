@@ -7,13 +7,12 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// AppendAttributes appends the JSON document of leaves, which must be of one section, ordered by
-// path.
+// AppendAttributes appends leaves as a JSON document. They must be of one section, ordered by path.
 func AppendAttributes(dst []byte, leaves []Attribute) []byte {
 	return appendLeaves(dst, leaves, 0, appendAttribute)
 }
 
-// AppendTimes appends a document of the same shape that has, instead of each leaf, the time at
+// AppendTimes appends a document of the same shape that has, in place of each leaf, the time at
 // which it was set: {"timestamp":1451649600}, in seconds since the epoch, as the metadata of an AWS
 // shadow document does.
 //
@@ -27,8 +26,7 @@ func AppendTimes(dst []byte, leaves []Attribute) []byte {
 
 func appendAttribute(dst []byte, a *Attribute) []byte { return a.Value.AppendJSON(dst) }
 
-// appendLeaves appends an object of leaves whose paths have the first cut bytes
-// in common.
+// appendLeaves appends an object of the leaves, whose paths have the first cut bytes in common.
 func appendLeaves(dst []byte, leaves []Attribute, cut int, leaf func([]byte, *Attribute) []byte) []byte {
 	dst = append(dst, '{')
 	for i := 0; i < len(leaves); {
@@ -54,9 +52,9 @@ func appendLeaves(dst []byte, leaves []Attribute, cut int, leaf func([]byte, *At
 	return append(dst, '}')
 }
 
-// Delta returns the leaves of desired that reported does not have, or has with another value: what
-// a device has yet to apply. Both must be ordered by path. Numbers are compared exactly by value,
-// arrays as a whole, and leaves that only reported has are not a difference, as in the shadow
+// Delta returns the leaves of desired that are missing in reported or have another value there:
+// what a device has yet to apply. Both must be ordered by path. Numbers are compared exactly by
+// value, arrays as a whole. Leaves that only reported has are not a difference, as in the shadow
 // documents of AWS.
 func Delta(desired, reported []Attribute) []Attribute {
 	var delta []Attribute
@@ -67,7 +65,7 @@ func Delta(desired, reported []Attribute) []Attribute {
 		}
 		if d.Value == emptyObject && have.has(d.Path) {
 			if _, leaf := have.find(d.Path); !leaf {
-				continue // an object with members satisfies one that asks for none
+				continue // any object satisfies an empty one
 			}
 		}
 		delta = append(delta, d)

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// state is what an entity is, in slots: one for each key, ordered by the key's
-// number, found by binary search. It is owned by the entity's actor.
+// state is the state of an entity. It has a slot for each key, ordered by the key's number and
+// found by binary search. It is owned by the entity's actor.
 type state struct {
 	slots    []slot
 	seq      uint64   // of the last reading
@@ -25,12 +25,12 @@ type state struct {
 	more     *extras
 }
 
-// extras is what many entities do not have.
+// extras is the part of the state that many entities do not need.
 type extras struct {
-	bytes    int64                  // of the sections
+	bytes    int64                  // size of the sections
 	sections [len(sections)]section // by Section - 1
-	applied  map[string]uint64      // the last sequence of each source of computed readings
-	origins  map[uint32]Origin      // of the latest values that were computed, by key
+	applied  map[string]uint64      // the last Origin.Seq of each source of computed readings
+	origins  map[uint32]Origin      // of the computed latest values, by key
 	commands commandQueue
 }
 
@@ -49,12 +49,12 @@ func (s *state) extras() *extras {
 	return s.more
 }
 
-// repeated reports whether the source's reading has been taken in before.
+// repeated reports whether the source's reading has been accepted before.
 func (s *state) repeated(o Origin) bool {
 	return !o.IsZero() && s.more != nil && s.more.applied[o.Source] >= o.Seq
 }
 
-// slot is the latest value of a key: 48 bytes beside a text.
+// slot is the latest value of a key: 48 bytes plus any text.
 type slot struct {
 	ts   int64
 	seq  uint64
@@ -64,19 +64,19 @@ type slot struct {
 	kind value.Kind
 }
 
-// newer is the rule for what is the latest: by event time, and by sequence where
-// that is the same. Of two with both the same the one that comes later wins.
+// newer is the rule for the latest value: by event time, then by sequence. If both are equal, the
+// value that comes later wins.
 func newer(ts int64, seq uint64, thanTS int64, thanSeq uint64) bool {
 	return ts > thanTS || ts == thanTS && seq >= thanSeq
 }
 
-// find returns where the key is or belongs, and whether it is there.
+// find returns the index at which the key is or would be inserted, and whether it is there.
 func (s *state) find(key uint32) (int, bool) {
 	return slices.BinarySearchFunc(s.slots, key, func(sl slot, key uint32) int { return cmp.Compare(sl.key, key) })
 }
 
-// set offers a value to the slot of a key. It reports whether the value is the
-// latest now; a late one changes nothing.
+// set stores a value in the slot of a key unless it is late. It reports whether the value is now
+// the latest.
 func (s *state) set(key uint32, ts int64, seq uint64, v value.Value) bool {
 	i, ok := s.find(key)
 	switch {
@@ -96,9 +96,9 @@ func (s *state) set(key uint32, ts int64, seq uint64, v value.Value) bool {
 	return true
 }
 
-// apply takes readings in, one sequence for each, and returns which of their
-// samples came late: nil for none, otherwise one claim for each sample of all
-// readings. It takes all of them or, with ErrTooManyKeys, none. by is who sends them.
+// apply accepts readings, with one sequence for each, and reports which of their samples came late:
+// nil if none did, otherwise one element for each sample of all readings. It accepts all of them
+// or, with ErrTooManyKeys, none. by is the sender.
 func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string) (late []bool, err error) {
 	if err := s.checkSource(from); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string
 			return nil, err
 		}
 	}
-	if s.slots == nil { // most entities have all their keys in each reading
+	if s.slots == nil { // most entities report all their keys in each reading
 		s.slots = make([]slot, 0, len(readings[0].Values))
 	}
 	n := 0
@@ -136,7 +136,7 @@ func (s *state) apply(readings []Reading, from Origin, keys *keyTable, by string
 	return late, nil
 }
 
-// computedBy notes that what a source has computed was taken in.
+// computedBy records that a source's computed readings were accepted.
 func (s *state) computedBy(from Origin) {
 	if from.IsZero() {
 		return
@@ -148,9 +148,8 @@ func (s *state) computedBy(from Origin) {
 	m.applied[from.Source] = from.Seq
 }
 
-// checkSource bounds how many sources the entity remembers. Where there are too many, those
-// that are earlier versions of the same one are forgotten: a mapping that is replaced does
-// not compute any more.
+// checkSource bounds how many sources the entity remembers. If there are too many, earlier versions
+// of the same source are forgotten: a mapping that has been replaced computes nothing any more.
 func (s *state) checkSource(from Origin) error {
 	if from.IsZero() || s.more == nil || len(s.more.applied) < MaxEntitySources {
 		return nil
@@ -193,10 +192,10 @@ func (s *state) setOrigin(key uint32, from Origin) {
 	m.origins[key] = from
 }
 
-// checkRoom counts exactly which keys the readings would add. It is the slow
-// way, taken near the limits only.
+// checkRoom counts exactly which keys the readings would add. It is the slow path, taken only near
+// the limits.
 func (s *state) checkRoom(readings []Reading, keys *keyTable, by string) error {
-	fresh := make(map[string]bool) // key → new in the table as well
+	fresh := make(map[string]bool) // key → whether it is new in the table as well
 	unknown := 0
 	for i := range readings {
 		for _, sample := range readings[i].Values {
@@ -220,7 +219,7 @@ func (s *state) checkRoom(readings []Reading, keys *keyTable, by string) error {
 	return keys.room(unknown, by)
 }
 
-// load fills the state with what the store has.
+// load fills the state from the store.
 func (s *state) load(e *Stored, keys *keyTable) {
 	*s = state{slots: make([]slot, 0, len(e.Latest)), seq: e.Seq, created: e.Created, revision: e.Revision, typ: e.Type, presence: e.Presence}
 	for i := range e.Latest {
@@ -262,7 +261,7 @@ func (s *state) latest(i int, keys *keyTable) Latest {
 	return l
 }
 
-// size is about how many bytes the state occupies.
+// size returns roughly how many bytes the state occupies.
 func (s *state) size() int64 {
 	n := int64(cap(s.slots))*int64(unsafe.Sizeof(slot{})) + int64(s.texts)
 	if s.more == nil {
@@ -290,14 +289,14 @@ func (s *state) updated() (ts int64) {
 	return ts
 }
 
-// etag is the version of all but the telemetry. The time of creation is in it
-// because the revisions of an entity that is made anew begin anew.
+// etag returns the version of everything but the telemetry. It contains the time of creation
+// because the revisions of an entity start again when it is deleted and created again.
 func etag(created int64, revision uint64) string {
 	text := append(strconv.AppendInt(make([]byte, 0, 32), created, 36), '-')
 	return string(strconv.AppendUint(text, revision, 36))
 }
 
-// snapshot returns the state for a reader, latest values ordered by key.
+// snapshot returns the state for a reader, with the latest values ordered by key.
 func (s *state) snapshot(id string, keys *keyTable) Snapshot {
 	snap := Snapshot{ID: id, Type: s.typ, Created: s.created, Updated: s.updated(), ETag: etag(s.created, s.revision), Latest: make([]Latest, len(s.slots))}
 	for i := range s.slots {

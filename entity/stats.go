@@ -13,37 +13,37 @@ type Stats struct {
 	OpenCommands          int       // entities with commands that have not ended
 	Receivers             int       // devices that can be reached by commands
 	Online, Connected     int       // devices that are, see Presence
-	WentOnline            uint64    // devices that came to be online, each time counted
-	WentOffline           uint64    // devices that came to be offline
+	WentOnline            uint64    // how often devices went online
+	WentOffline           uint64    // how often devices went offline
 	Batches               uint64    // commits
 	WindowUsed, WindowMax int64     // bytes
-	CommitLatency         Histogram // of each Ingest: from the entity's acceptance to the commit
-	Live                  int       // entities that have an actor: hot or detached, the others are cold
-	HotBytes, HotMax      int64     // about what they occupy, and may
+	CommitLatency         Histogram // for each Ingest, from the entity's acceptance to the commit
+	Live                  int       // entities that have an actor, hot or detached; the others are cold
+	HotBytes, HotMax      int64     // roughly how many bytes they occupy, and the bound
 	Evicted               uint64    // entities that went cold
 	Relations             int       // edges between entities
 	Registered            int64     // entities in the store
 	Subscriptions         int
 	Lagged                uint64 // subscriptions that fell behind
-	StoreErrors           uint64 // commits that failed, each try counted
-	SealFailures          uint64 // how often the store could not pack history, which stays as it is
-	StoreError            string // what keeps the store from committing now, "" when it works
+	StoreErrors           uint64 // failed commits, counting each try
+	SealFailures          uint64 // how often the store could not pack history, which stays unpacked
+	StoreError            string // why the store cannot commit now, "" if it can
 }
 
 // Histogram says how long something took, in buckets.
 type Histogram struct {
 	// Bounds are the inclusive upper bounds of the buckets, ascending.
 	Bounds []time.Duration
-	// Counts has one count for each bound and one more for what lies beyond.
-	// They are not cumulative.
+	// Counts has one count for each bound and one more for longer durations. They are not
+	// cumulative.
 	Counts []uint64
 	Count  uint64
 	Sum    time.Duration
 }
 
-// Quantile estimates the duration below which the part q, 0 to 1, of all lies,
-// as if they were spread evenly within each bucket. It is 0 when there are none,
-// and the last bound for what lies beyond.
+// Quantile estimates the q-quantile of the durations, for q from 0 to 1, as if they were spread
+// evenly within each bucket. It returns 0 if there are none, and the last bound if the quantile
+// lies beyond it.
 func (h Histogram) Quantile(q float64) time.Duration {
 	rank := min(max(q, 0), 1) * float64(h.Count)
 	var below float64
@@ -93,7 +93,7 @@ func (l *latencies) histogram() Histogram {
 	return h
 }
 
-// counters are what Stats is made of.
+// counters are the source of Stats.
 type counters struct {
 	readings, values, commands, rejected, batches, storeErrors, lagged atomic.Uint64
 	presences                                                          [len(presenceStates)]atomic.Uint64 // changes, by state
@@ -103,8 +103,7 @@ type counters struct {
 	latency                                                            latencies
 }
 
-// Stats returns the counters. It does no input or output and is safe for
-// concurrent use.
+// Stats returns the counters. It does no I/O and is safe for concurrent use.
 func (r *Runtime) Stats() Stats {
 	info := r.store.Info()
 	s := Stats{

@@ -8,7 +8,7 @@ import "context"
 // goroutine at a time. The conformance suite is package storetest; an
 // implementation must pass it.
 type Store interface {
-	// Info describes the contents of the store. It does no input or output.
+	// Info describes the contents of the store. It does no I/O.
 	Info() StoreInfo
 
 	// Load returns an entity with its latest values, ordered by key, its attributes, ordered by
@@ -20,13 +20,13 @@ type Store interface {
 	// if the outcome is unknown, the same batch can be committed again and leads to the same state.
 	// When Commit returns nil the batch survives a loss of power.
 	//
-	// It sets BatchEntity.Num of entities that are new to the caller; it keeps nothing of the
-	// batch.
+	// It sets BatchEntity.Num of entities whose number the caller does not know. It does not retain
+	// the batch.
 	//
 	// A relation to an entity that does not exist is skipped, since that entity has been deleted
 	// meanwhile. A deleted entity loses its latest values, attributes, commands, relations in both
-	// directions and history at once for every reader, whenever the store gets to freeing the
-	// space; a later entity with the same id has nothing of it.
+	// directions and history at once for every reader, no matter when the store frees the space; a
+	// later entity with the same id inherits nothing.
 	Commit(ctx context.Context, b *Batch) error
 
 	// Entities returns entities as Load does, in the order of their ids (by
@@ -42,10 +42,10 @@ type Store interface {
 	// the order of their places. An unknown entity or key has none.
 	History(ctx context.Context, id, key string, from, to Place, limit int, descending bool) ([]Point, error)
 
-	// Scan calls f with all points of a key of an entity with from <= TS < to, in the order of their
-	// places, in chunks of at most block.MaxRows. It ends with the first error of f, and returns it
-	// wrapped. f may be called while the store holds a connection for reading, and must not call the
-	// store.
+	// Scan calls f with all points of a key of an entity with from <= TS < to, in the order of
+	// their places, in chunks of at most block.MaxRows. It stops at the first error of f, and
+	// returns it wrapped. f may be called while the store holds a connection for reading, and must
+	// not call the store.
 	Scan(ctx context.Context, id, key string, from, to int64, f func(*Chunk) error) error
 
 	// CountNumbers returns how many points of a key of an entity with
@@ -57,8 +57,8 @@ type Store interface {
 	// after has not been reached yet.
 	Changes(ctx context.Context, after uint64, limit int) ([]LoggedChange, error)
 
-	// Commands returns up to q.Limit commands of an entity for which q asks, the one with the
-	// greatest ID first, or ErrNotFound if there is no such entity.
+	// Commands returns up to q.Limit commands of an entity that match q, in descending order of ID,
+	// or ErrNotFound if there is no such entity.
 	Commands(ctx context.Context, id string, q CommandsQuery) ([]Command, error)
 
 	// OpenCommands returns all entities with commands that have not ended, ordered by the bytes of
@@ -74,18 +74,18 @@ type Store interface {
 	// be called while Commit runs.
 	SaveSeen(ctx context.Context, list []SeenAt) error
 
-	// Origins returns up to limit of the computed points of a key of an entity with
-	// from <= TS < to, in the order of TS: who computed the value that is there.
+	// Origins returns who computed the values of a key of an entity with from <= TS < to, in the
+	// order of TS: at most limit of them.
 	Origins(ctx context.Context, id, key string, from, to int64, limit int) ([]PointOrigin, error)
 
 	// Trim removes the points of a key of an entity with TS < before from the history, at most
-	// limit of them, and returns how many: fewer than limit if nothing is left. The latest value
-	// stays.
+	// limit of them, and returns how many it removed: fewer than limit if no more are left. The
+	// latest value stays.
 	Trim(ctx context.Context, id, key string, before int64, limit int) (int, error)
 
-	// Doc returns a document, or ErrNotFound. Docs returns those of a kind whose ids come after one,
-	// ordered by the bytes of their ids: at least one if there are any, and otherwise as many as have
-	// no more than DocsBytes of bodies together, and at most limit.
+	// Doc returns a document, or ErrNotFound. Docs returns the documents of a kind whose ids come
+	// after the given one, ordered by the bytes of their ids: at most limit, and at most so many
+	// that their bodies take DocsBytes together, but at least one if there are any.
 	Doc(ctx context.Context, kind, id string) (Doc, error)
 	Docs(ctx context.Context, kind, after string, limit int) ([]Doc, error)
 
@@ -96,19 +96,19 @@ type Store interface {
 	DeleteDoc(ctx context.Context, kind, id, condition string) error
 
 	// PutItems writes the items whose Body is not nil and removes the others: all of them or, with
-	// an error, none. If a key occurs twice the later one counts. When it returns nil, that
-	// survives a loss of power. Items returns those for which q asks; keys are any bytes. Both may
-	// be called while Commit runs.
+	// an error, none. If a key occurs twice the later one counts. When PutItems returns nil, the
+	// changes survive a loss of power. Items returns the items that match q; keys are any bytes.
+	// Both may be called while Commit runs.
 	PutItems(ctx context.Context, items []Item) error
 	Items(ctx context.Context, q ItemsQuery) ([]Item, error)
 
-	// Compact packs the history as tightly as it can between the commits, and may take as long as
-	// reading and writing all of it. What it contains stays the same. A store that has nothing to do
+	// Compact packs the history as tightly as it can between commits, and may take as long as
+	// reading and writing all of it. The contents stay the same. A store that has nothing to do
 	// returns nil.
 	Compact(ctx context.Context) error
 
-	// Usage says what the store contains and what that takes. It reads all rows of the history.
-	// Readings of the last seconds may be in the change log only.
+	// Usage returns what the store contains and how much space that takes. It reads all rows of the
+	// history. Readings of the last seconds may be in the change log only.
 	Usage(ctx context.Context) (Usage, error)
 
 	// Close releases the store. No other method is called afterwards.
@@ -117,8 +117,8 @@ type Store interface {
 
 // StoreInfo describes the contents of a store.
 type StoreInfo struct {
-	// Identity is random and made with the store. A store that is restored from a backup gets
-	// another one.
+	// Identity is random and made with the store. A store that is restored from a backup gets a new
+	// one.
 	Identity string
 	// Generations are ordered by First, and cover all changes that are kept and the one before
 	// them. The last belongs to the next commit, unless that was before the store was opened. The
@@ -131,8 +131,8 @@ type StoreInfo struct {
 	FirstChange uint64
 	// Entities is how many entities there are.
 	Entities int64
-	// SealFailures is how often history could not be packed since the store was opened. It stays as
-	// it is, and is tried again.
+	// SealFailures is how often history could not be packed since the store was opened. That
+	// history stays unpacked, and packing it is retried.
 	SealFailures uint64
 }
 
@@ -140,8 +140,8 @@ type StoreInfo struct {
 type ListQuery struct {
 	After string // only ids greater than this
 	Limit int
-	// Search keeps those whose id contains it in any case, Types those of one of
-	// these types, IDs these. Empty keeps all.
+	// Search keeps the entities whose id contains it, ignoring case, Types those of one of these
+	// types, and IDs those with these ids. Empty keeps all.
 	Search string
 	Types  []string
 	IDs    []string
@@ -149,8 +149,8 @@ type ListQuery struct {
 
 // Stored is an entity as the store has it.
 type Stored struct {
-	Num     int64  // the store's own number of it, never 0
-	ID      string // its id
+	Num     int64  // the store's own number of the entity, never 0
+	ID      string // the id of the entity
 	Type    string // "" for none
 	Created int64  // milliseconds since the epoch
 	Updated int64  // the newest TS of its readings
@@ -159,16 +159,16 @@ type Stored struct {
 	Revision   uint64
 	Latest     []Latest
 	Attributes []StoredAttribute
-	// Applied has the last Origin of each source that has computed readings of
-	// it, ordered by source.
+	// Applied has the last Origin of each source that has computed readings of the entity, ordered
+	// by source.
 	Applied []Origin
-	// Commands are its commands that have not ended, ordered by ID.
+	// Commands are the entity's commands that have not ended, ordered by ID.
 	Commands []Command
 	// Presence is the zero Presence where none was committed.
 	Presence Presence
 }
 
-// bytes is about what the entity occupies.
+// bytes returns roughly how many bytes the entity occupies.
 func (e *Stored) bytes() int64 {
 	const each = 64
 	n := len(e.ID) + len(e.Type) + each*(1+len(e.Latest)+len(e.Attributes)+4*len(e.Commands))
@@ -198,13 +198,12 @@ type PointOrigin struct {
 
 // Batch is what one commit makes durable.
 type Batch struct {
-	// First is the sequence of the first record as a change; the others follow
-	// without a gap. It is one more than that of the last batch, and the same
-	// when a batch is tried again.
+	// First is the sequence of the first record as a change; the others follow without a gap. It is
+	// one more than the last sequence of the previous batch, and the same when a batch is retried.
 	First uint64
 	// Committed is the time of the commit, in milliseconds since the epoch.
 	Committed int64
-	// Entities has each entity of the batch once.
+	// Entities lists each entity of the batch once.
 	Entities []BatchEntity
 	// Records are the changes in the order in which they were accepted: the change log and, of the
 	// readings, the history. For the same entity, key and place the later one replaces the earlier,
@@ -220,21 +219,21 @@ type Batch struct {
 
 // BatchEntity is an entity in a batch. Its latest values are in Batch.Latest.
 type BatchEntity struct {
-	Num     int64 // what the store called it, 0 when the caller does not know
+	Num     int64 // the store's number, 0 if the caller does not know it
 	ID      string
-	Created int64 // kept from the first time
+	Created int64 // ignored if the entity exists
 	// Edited says that Type and Revision are new; otherwise the store keeps what it has, and gives
 	// neither to a new entity. Type differs from the one before only if an Edit of the batch is
 	// Typed.
 	Edited   bool
 	Type     string
 	Revision uint64
-	// Deleted says that the last record of it in the batch is its end. Everything before that
-	// matters only for the change log.
+	// Deleted says that the entity's last record in the batch is its deletion. Everything before
+	// that matters only for the change log.
 	Deleted bool
 }
 
-// Record is one change in a batch: a reading, an edit, a step of a command, or another
+// Record is one change in a batch: a reading, an edit, a step of a command, or a change of
 // presence.
 type Record struct {
 	Entity int // the index in Batch.Entities
@@ -243,12 +242,12 @@ type Record struct {
 	// Origin says who computed the reading or the edit. The store remembers the greatest Seq of
 	// each Source for the entity, and the origin of each value of a reading at its time.
 	Origin Origin
-	// Once is what Once.Token of its delivery was, 0 for none.
+	// Once is the Once.Token of its delivery, 0 for none.
 	Once uint64
-	// Created says that the reading made the entity. An edit says so itself.
+	// Created says that the reading created the entity. For an edit, see Edit.Created.
 	Created bool
-	// Edit and Command are nil for a reading; otherwise one of them is not, and Reading has only
-	// the time. Command is the whole command after the step.
+	// Edit is not nil for an edit and Command is not nil for a step of a command; Reading then has
+	// only the time. Command is the whole command after the step.
 	Edit    *Edit
 	Command *Command
 	// Presence is not nil if the presence has changed; Reading then has only the time. It is the
@@ -256,7 +255,7 @@ type Record struct {
 	Presence *Presence
 }
 
-// Place is where the values of a reading are in the history.
+// Place returns where the values of a reading are in the history.
 func (r *Record) Place() Place {
 	if r.Arrived {
 		return Place{r.TS, r.Seq}

@@ -19,11 +19,10 @@ type Traversal struct {
 	Direction Direction
 	// Types keeps to edges of these types; empty means all.
 	Types []string
-	// Depth is how many edges may be on the way to an entity, up to MaxTraversalDepth, which is the
+	// Depth is the most edges on the path to an entity, up to MaxTraversalDepth, which is the
 	// default.
 	Depth int
-	// Limit is the most entities to answer with, up to MaxTraversal. Defaults to
-	// that.
+	// Limit is the most entities to return, up to MaxTraversal, which is the default.
 	Limit int
 	// Edge, if it is not nil, reports whether an edge is followed, and Match whether an entity is
 	// in the answer. Through reports whether the traversal continues beyond an entity; if it is
@@ -37,11 +36,10 @@ type Traversal struct {
 // Reached is an entity that a traversal has reached.
 type Reached struct {
 	ID string
-	// Depth is the number of edges on the shortest way, 0 for the entity from which the traversal
+	// Depth is the number of edges on the shortest path, 0 for the entity from which the traversal
 	// began.
 	Depth int
-	// By is the edge by which it was reached first, the zero Relation for the
-	// beginning.
+	// By is the edge by which the entity was first reached, the zero Relation for the first entity.
 	By Relation
 }
 
@@ -51,11 +49,10 @@ const (
 	MaxTraversalDepth = 64
 )
 
-// Traverse follows relations from an entity, nearest entities first, and those of one
-// step in the order of their ids. Each entity is reached once, so that a cycle has an
-// end; the first one is in the answer too, if it matches. More says that there would be
-// more than Limit. Relations are as committed when their step is made. It returns
-// ErrNotFound if the first entity does not exist.
+// Traverse follows relations from an entity, nearest entities first, and those at the same depth in
+// the order of their ids. Each entity is reached once, so that cycles end; the first entity is in
+// the answer too, if it matches. more says that there are more than Limit. Relations are as
+// committed when their step is made. It returns ErrNotFound if the first entity does not exist.
 func (r *Runtime) Traverse(ctx context.Context, t Traversal) (reached []Reached, more bool, err error) {
 	if err := t.check(); err != nil {
 		return nil, false, fmt.Errorf("traverse: %w", err)
@@ -104,18 +101,19 @@ func (t *Traversal) check() error {
 	return nil
 }
 
-// walker goes step by step.
+// walker traverses the graph step by step.
 type walker struct {
 	rt       *Runtime
 	t        *Traversal
 	seen     map[uint32]struct{} // by the numbers of the graph
 	frontier []Reached           // reached by the last step
-	through  []string            // those of them beyond which the way goes on
+	through  []string            // those of the frontier beyond which the traversal continues
 	reached  []Reached
 	more     bool
 }
 
-// judge takes the frontier into the answer, and finds out where it goes on.
+// judge adds the frontier to the answer, and determines beyond which entities the traversal
+// continues.
 func (w *walker) judge(ctx context.Context) error {
 	w.through = w.through[:0]
 	match, through := w.t.Match, w.t.Through
@@ -161,8 +159,8 @@ func (w *walker) take(r Reached) {
 	w.reached = append(w.reached, r)
 }
 
-// splitViews is how many entities are read in two halves at the same time: what the
-// store does for them takes longer than a goroutine.
+// splitViews is from how many entities on they are read in two halves at the same time: reading
+// that many takes longer than starting a goroutine.
 const splitViews = 100
 
 // views returns entities as committed.
@@ -180,7 +178,7 @@ func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, err
 	var failure any
 	if half < len(ids) {
 		wg.Go(func() {
-			defer func() { failure = recover() }() // of the store: here it would end the process
+			defer func() { failure = recover() }() // a panic of the store would end the process here
 			load(1, ids[half:])
 		})
 	}
@@ -200,8 +198,8 @@ func (r *Runtime) views(ctx context.Context, ids []string) (map[string]View, err
 	return views, nil
 }
 
-// step follows the edges of all of through. The functions of the caller do not
-// run under the lock of the graph: they may ask for relations themselves.
+// step follows the edges of all entities in through. The functions of the caller do not run under
+// the graph's lock, because they may ask for relations themselves.
 func (w *walker) step(depth int) {
 	g := w.rt.graph
 	g.mu.RLock()
@@ -223,16 +221,15 @@ func (w *walker) step(depth int) {
 	}
 }
 
-// hop is an edge to an entity that is to be reached.
+// hop is an edge to a new entity.
 type hop struct {
 	name string
 	to   uint32
 	by   arc
 }
 
-// hops returns the edges of entities, of some types or of all, to entities that
-// were not seen before, ordered by their ids. It notes the entities themselves as
-// seen. REQUIRES: g.mu held for reading.
+// hops returns the edges from ids, of the given types or of all, to entities not seen before,
+// ordered by the ids of these. It marks ids as seen. REQUIRES: g.mu held for reading.
 func (g *graph) hops(ids []string, d Direction, types []string, seen map[uint32]struct{}) []hop {
 	kinds := make(map[uint32]bool, len(types))
 	for _, name := range types {
@@ -265,7 +262,7 @@ func (g *graph) hops(ids []string, d Direction, types []string, seen map[uint32]
 			}
 		}
 	}
-	// In an order that does not depend on how the graph came to be.
+	// The order must not depend on how the graph was built.
 	slices.SortFunc(list, func(a, b hop) int {
 		if a.to != b.to {
 			return strings.Compare(a.name, b.name)

@@ -14,15 +14,15 @@ import (
 	"github.com/greenroom-go/greenroom/entity/model"
 )
 
-// docType is the kind of the documents that have the types.
+// docType is the kind of the documents that hold types.
 const docType = "type"
 
-// types has all types of entities, resolved. It is replaced as a whole when one
-// of them changes, so that whoever checks a reading takes no lock.
+// types has all types of entities, resolved. The set is replaced as a whole when a type changes, so
+// that checking a reading takes no lock.
 type types struct {
 	current atomic.Pointer[typeSet]
-	version atomic.Uint64 // of current; goes up after each change
-	mu      sync.Mutex    // held while one is changed
+	version atomic.Uint64 // of current; increases after each change
+	mu      sync.Mutex    // held while a type is changed
 }
 
 func (t *types) set(next *typeSet) {
@@ -63,7 +63,7 @@ func (r *Runtime) loadTypes(ctx context.Context) error {
 	return nil
 }
 
-// with returns a copy of the set in which some types are others.
+// with returns a copy of the set in which the types in list replace those of the same ids.
 func (s *typeSet) with(list []*model.Type) (*typeSet, error) {
 	next := &typeSet{declared: maps.Clone(s.declared), etags: maps.Clone(s.etags)}
 	for _, t := range list {
@@ -74,11 +74,10 @@ func (s *typeSet) with(list []*model.Type) (*typeSet, error) {
 	return next, err
 }
 
-// PutType stores a type, under a condition as PutDoc has it, and checks readings and
-// edits against it from now on. Existing entities of the type are left as they are. The
-// types that it extends or contains must exist. It returns the errors of package model
-// for an invalid type, ErrConflict and ErrNotFound for the condition. t must not be
-// changed afterwards.
+// PutType stores a type, under a condition as for PutDoc. From then on readings and edits are
+// checked against it. Existing entities of the type are left as they are. The types that it extends
+// or contains must exist. It returns the errors of package model for an invalid type, and
+// ErrConflict or ErrNotFound if the condition does not hold. t must not be changed afterwards.
 func (r *Runtime) PutType(ctx context.Context, t *model.Type, condition string) (StoredType, error) {
 	list, err := r.putTypes(ctx, []*model.Type{t}, condition)
 	if err != nil {
@@ -87,9 +86,8 @@ func (r *Runtime) PutType(ctx context.Context, t *model.Type, condition string) 
 	return list[0], nil
 }
 
-// PutTypes stores types that may need each other, in place of those of the same
-// ids: all of them, or with an error of package model none. An error of the
-// store may leave some of them.
+// PutTypes stores types that may refer to each other, replacing those of the same ids: all of them
+// or, with an error of package model, none. After an error of the store, some may be stored.
 func (r *Runtime) PutTypes(ctx context.Context, list []*model.Type) ([]StoredType, error) {
 	return r.putTypes(ctx, list, "")
 }
@@ -132,8 +130,8 @@ func (r *Runtime) putTypes(ctx context.Context, list []*model.Type, condition st
 	return stored, nil
 }
 
-// DeleteType removes a type, under a condition as DeleteDoc has it. It returns
-// ErrTypeInUse while there are entities of it or types that need it.
+// DeleteType removes a type, under a condition as for DeleteDoc. It returns ErrTypeInUse while
+// there are entities of the type or types that need it.
 func (r *Runtime) DeleteType(ctx context.Context, id, condition string) (err error) {
 	r.types.mu.Lock()
 	defer r.types.mu.Unlock()
@@ -161,11 +159,11 @@ func (r *Runtime) DeleteType(ctx context.Context, id, condition string) (err err
 	return nil
 }
 
-// TypesVersion returns a number that goes up when the types change. What is read of them after
-// it is as of that version or a later one. It does no input or output.
+// TypesVersion returns a number that increases when the types change. Types that are read
+// afterwards are of that version or a later one. It does no I/O.
 func (r *Runtime) TypesVersion() uint64 { return r.types.version.Load() }
 
-// Type returns a type, or ErrNotFound. It does no input or output.
+// Type returns a type, or ErrNotFound. It does no I/O.
 func (r *Runtime) Type(id string) (StoredType, error) {
 	set := r.types.current.Load()
 	t := set.declared[id]
@@ -175,7 +173,7 @@ func (r *Runtime) Type(id string) (StoredType, error) {
 	return StoredType{t, set.etags[id]}, nil
 }
 
-// Types returns all types, ordered by id. It does no input or output.
+// Types returns all types, ordered by id. It does no I/O.
 func (r *Runtime) Types() []StoredType {
 	set := r.types.current.Load()
 	list := make([]StoredType, 0, len(set.declared))
@@ -186,8 +184,8 @@ func (r *Runtime) Types() []StoredType {
 	return list
 }
 
-// ResolvedType returns a type with all that it inherits, or ErrNotFound. It must
-// not be changed. It does no input or output.
+// ResolvedType returns a type with everything that it inherits, or ErrNotFound. The result must not
+// be changed. It does no I/O.
 func (r *Runtime) ResolvedType(id string) (*model.Resolved, error) {
 	if t := r.types.current.Load().resolved[id]; t != nil {
 		return t, nil
@@ -204,7 +202,7 @@ func (r *Runtime) isA(typ, of string) bool {
 	return t != nil && t.IsA[of]
 }
 
-// typesOf is a type and all that extend it, nil for "".
+// typesOf returns a type and all types that extend it, nil for "".
 func (r *Runtime) typesOf(id string) []string {
 	if id == "" {
 		return nil
@@ -219,7 +217,7 @@ func (r *Runtime) typesOf(id string) []string {
 	return list
 }
 
-// resolved is the entity's type, nil for none.
+// resolved returns the entity's type, nil if it has none.
 func (e *entityActor) resolved(typ string) *model.Resolved {
 	if typ == "" {
 		return nil
@@ -227,7 +225,7 @@ func (e *entityActor) resolved(typ string) *model.Resolved {
 	return e.rt.types.current.Load().resolved[typ]
 }
 
-// checkTelemetry reports what of the readings is not as the entity's type wants it.
+// checkTelemetry returns an error if the readings do not agree with the entity's type.
 func (e *entityActor) checkTelemetry(readings []Reading) error {
 	t := e.resolved(e.state.typ)
 	if t == nil {
@@ -244,8 +242,8 @@ func (e *entityActor) checkTelemetry(readings []Reading) error {
 	return nil
 }
 
-// conforms reports what keeps the entity from being edited so: what the edit sets is
-// checked, and with a new type all that the entity has.
+// conforms returns an error if the edit does not agree with the entity's type. It checks what the
+// edit sets and, if the type is new, everything that the entity has.
 func (e *entityActor) conforms(edit *Edit, next [len(sections)]section, targets map[string]string) error {
 	typ := e.state.typ
 	if edit.Typed {
@@ -295,7 +293,7 @@ func checkLeaf(t *model.Resolved, s Section, a *Attribute) error {
 	return nil
 }
 
-// conformsWholly checks what the entity has against a type that is to be its.
+// conformsWholly checks everything that the entity has against its new type.
 func (e *entityActor) conformsWholly(t *model.Resolved, next [len(sections)]section) error {
 	for _, s := range sections {
 		for i := range next[s-1] {
@@ -316,7 +314,7 @@ func (e *entityActor) conformsWholly(t *model.Resolved, next [len(sections)]sect
 // checkEdges checks the edges that an edit puts. targets has the types of the
 // entities at the other ends.
 func (e *entityActor) checkEdges(t *model.Resolved, edit *Edit, targets map[string]string) error {
-	fresh := make(map[string]int) // of each sort: edges that are new
+	fresh := make(map[string]int) // by type of relation: how many edges are new
 	for i := range edit.Relations {
 		if rel := &edit.Relations[i]; rel.Removed {
 			fresh[rel.Type]--

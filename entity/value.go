@@ -8,9 +8,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// ParseJSON returns the value of a JSON object or array, keeping nothing of raw. What
-// is neither, or is nested deeper than MaxDepth, or is larger than MaxTextBytes,
-// gives the zero Value.
+// ParseJSON returns the value of a JSON object or array. It does not retain raw. It returns the
+// zero Value if raw is neither, is nested deeper than MaxDepth, or is larger than MaxTextBytes.
 func ParseJSON(raw []byte) value.Value {
 	p := parser{s: string(raw)}
 	if c := p.peek(); (c != '{' && c != '[') || !utf8.ValidString(p.s) {
@@ -23,9 +22,9 @@ func ParseJSON(raw []byte) value.Value {
 	return v
 }
 
-// ParseValue returns the value of any JSON text, and the zero Value of null or of nothing.
-// It keeps nothing of raw. The error is a *PayloadError: what is no JSON, or is nested
-// deeper than MaxDepth, or has more than MaxTextBytes.
+// ParseValue returns the value of any JSON text, and the zero Value for null or an empty text. It
+// does not retain raw. It returns a *PayloadError if raw is not JSON, is nested deeper than
+// MaxDepth, or has more than MaxTextBytes.
 func ParseValue(raw []byte) (value.Value, error) {
 	if len(raw) > MaxPayloadBytes {
 		return value.Value{}, &PayloadError{CauseTooLarge, fmt.Sprintf("%d bytes; at most %d are allowed", len(raw), MaxPayloadBytes)}

@@ -13,43 +13,44 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// View is read access to one entity as it is at one moment, for filters and
-// mappings: no document is built. It is valid only while the function that was
-// given it runs, and on its goroutine; the values that it hands out may be kept.
+// View gives filters and mappings read access to one entity at one moment, without building a
+// document. It is valid only while the function that was given it runs, and on that function's
+// goroutine; the values that it returns may be kept.
 type View interface {
 	ID() string
-	// Type is the id of the entity's type, "" for none; IsA reports whether it
-	// is that type or one that extends it.
+	// Type returns the id of the entity's type, "" for none; IsA reports whether the type is that
+	// type or extends it.
 	Type() string
 	IsA(id string) bool
-	// Created is when the entity came to be and Updated the newest TS of its
-	// readings, in milliseconds since the epoch.
+	// Created returns when the entity was created, and Updated the newest TS of its readings, in
+	// milliseconds since the epoch.
 	Created() int64
 	Updated() int64
-	// ETag is the version of all but the telemetry.
+	// ETag returns the version of everything but the telemetry.
 	ETag() string
-	// Revision is the number of the last edit, 0 where there was none.
+	// Revision returns the number of the last edit, 0 if there was none.
 	Revision() uint64
-	// Presence says whether the device is there.
+	// Presence says whether the device is online.
 	Presence() Presence
 	// Latest returns the newest value of a key.
 	Latest(key string) (Latest, bool)
-	// EachLatest has all of them, in no certain order.
+	// EachLatest iterates over all latest values, in no particular order.
 	EachLatest() iter.Seq[Latest]
-	// Attribute returns the leaf at a JSON pointer of a section (see Pointer). An
-	// object with members is no leaf; Has reports whether there is one or a leaf.
+	// Attribute returns the leaf at a JSON pointer of a section (see Pointer). An object with
+	// members is not a leaf; Has reports whether there is either.
 	Attribute(s Section, path string) (Attribute, bool)
 	Has(s Section, path string) bool
-	// EachAttribute has all leaves of a section, ordered by path.
+	// EachAttribute iterates over all leaves of a section, ordered by path.
 	EachAttribute(s Section) iter.Seq[Attribute]
-	// Relations has the edges of the entity, as committed.
+	// Relations iterates over the edges of the entity, as committed.
 	Relations(d Direction) iter.Seq[Relation]
 }
 
-// View calls f with the entity, in its own turn: nothing changes while f runs, which must be quick, and must
-// not wait for this entity. The entity is started if need be. Readings that are not committed yet may be in
-// it, edits are not. It returns ErrNotFound for one that does not exist, and the error of f. f neither runs
-// nor is called after View has returned, even if ctx ends first.
+// View calls f with the entity, in the entity's own turn: nothing changes while f runs, so f must
+// be quick, and must not wait for this entity. The entity is started if need be. The view may
+// include readings that are not committed yet, but no uncommitted edits. View returns ErrNotFound
+// if the entity does not exist, and the error of f. f neither runs nor is called after View has
+// returned, even if ctx ends first.
 func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error {
 	if err := CheckID(id); err != nil {
 		return err
@@ -75,9 +76,9 @@ func (r *Runtime) View(ctx context.Context, id string, f func(View) error) error
 	return f(storedView{r, &e})
 }
 
-// Scan calls f with all entities that q asks for, in the order of their ids, as committed, until it
-// returns false. q.Limit has no meaning here. No entity is started for it. The acknowledged writes of
-// the caller are seen.
+// Scan calls f with each entity that matches q, in the order of their ids, as committed, until f
+// returns false. q.Limit is ignored. No entity is started for it. Scan sees all writes of the
+// caller that were acknowledged.
 func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) error {
 	for p := newPager(scanPage); ; {
 		q.Limit = p.limit()
@@ -98,11 +99,11 @@ func (r *Runtime) Scan(ctx context.Context, q ListQuery, f func(View) bool) erro
 	}
 }
 
-// pageBytes is about what entities that are read together may occupy.
+// pageBytes is roughly how much memory entities that are read together may occupy.
 const pageBytes = 16 << 20
 
-// pager says how many entities to read at once: few at first, then as many as those
-// before let expect to fit into pageBytes.
+// pager determines how many entities to read at once: few at first, then as many as should fit into
+// pageBytes, judging by the previous ones.
 type pager struct {
 	next, most int
 	largest    int64
@@ -112,7 +113,7 @@ func newPager(most int) pager { return pager{next: 4, most: most} }
 
 func (p *pager) limit() int { return min(p.next, p.most) }
 
-// took notes the entities of a page and returns what they occupy.
+// took records the entities of a page and returns how many bytes they occupy.
 func (p *pager) took(page []Stored) (bytes int64) {
 	for i := range page {
 		size := page[i].bytes()
@@ -262,11 +263,12 @@ type viewRequest struct {
 
 func (viewRequest) message() {}
 
-// viewCall is a call in the entity's turn for one who may stop waiting, and then uses what f has written.
+// viewCall is a call of f in the entity's turn. The caller may stop waiting for it, and then uses
+// what f has written.
 type viewCall struct {
 	f     func(View) error
-	taken atomic.Bool    // by who calls f, or by who does not want it any more
-	ended sync.WaitGroup // for the call, where it was begun
+	taken atomic.Bool    // set by whoever calls f, or abandons the call
+	ended sync.WaitGroup // waits for a call that has begun
 }
 
 func newViewCall(f func(View) error) *viewCall {
@@ -278,13 +280,13 @@ func newViewCall(f func(View) error) *viewCall {
 // run calls f, unless nobody waits for it.
 func (c *viewCall) run(v View) error {
 	if !c.taken.CompareAndSwap(false, true) {
-		return context.Canceled // nobody hears it
+		return context.Canceled // nobody reads this error
 	}
 	defer c.ended.Done()
 	return c.f(v)
 }
 
-// abandon has f not be called. If it is running, abandon waits for its end.
+// abandon prevents the call of f. If f is running, abandon waits until it returns.
 func (c *viewCall) abandon() {
 	if !c.taken.CompareAndSwap(false, true) {
 		c.ended.Wait()
@@ -296,7 +298,7 @@ type viewAnswer struct {
 	err   error
 }
 
-// view answers a viewRequest. A panic in there is the asker's, not the entity's.
+// view answers a viewRequest. A panic of f is a failure of the caller, not of the entity.
 func (e *entityActor) view(call *viewCall) (answer viewAnswer) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,13 +1,12 @@
 package entity
 
-// wheel has entities by the time at which they are to be looked at: a ring of lists, one for
-// each tick, so that to place an entity and to take it out cost the same with a million
-// others. What lies further ahead than the ring reaches is placed at its end, and placed
-// again when that comes.
+// wheel holds entities by the time at which they have to be checked: a ring of lists, one for each
+// tick, so that placing and removing an entity cost the same however many there are. An entity due
+// beyond the reach of the ring is placed at its end, and placed again when that time comes.
 //
-// A heap that keeps its order at each change compares twenty times for a million, and each
-// message of a device would change it. Here a message changes nothing: who is found to have
-// spoken since is placed again.
+// With a heap, each message of a device would change its order, which takes twenty comparisons
+// among a million entities. Here a message changes nothing: an entity whose device has sent
+// something since is placed again when its time comes.
 type wheel struct {
 	slots [wheelSlots]*present
 	tick  int64 // the next one to be taken
@@ -21,7 +20,7 @@ const (
 	wheelSlots = 2048
 )
 
-// place puts an entity where it is looked at once a time has come.
+// place puts an entity where it is checked once at has come.
 func (w *wheel) place(e *present, at, now int64) {
 	w.remove(e)
 	if w.count == 0 {
@@ -37,7 +36,7 @@ func (w *wheel) place(e *present, at, now int64) {
 	w.count++
 }
 
-// remove takes an entity out, if it is in.
+// remove removes an entity if it is in the wheel.
 func (w *wheel) remove(e *present) {
 	if e.slot == 0 {
 		return
@@ -54,7 +53,7 @@ func (w *wheel) remove(e *present) {
 	w.count--
 }
 
-// advance takes out all whose tick has begun and calls f with each, which may place it
+// advance removes all entities whose tick has begun and calls f with each, which may place it
 // again.
 func (w *wheel) advance(now int64, f func(*present)) {
 	end := now / wheelTick
@@ -62,7 +61,7 @@ func (w *wheel) advance(now int64, f func(*present)) {
 		w.tick = end
 		return
 	}
-	w.tick = max(w.tick, end-wheelSlots+1) // once round has all
+	w.tick = max(w.tick, end-wheelSlots+1) // one revolution visits every slot
 	for w.tick <= end {
 		var list *present
 		slot := w.tick % wheelSlots
@@ -70,7 +69,7 @@ func (w *wheel) advance(now int64, f func(*present)) {
 			w.remove(e)
 			e.next, list = list, e
 		}
-		w.tick++ // before f, which may place one at a time that is past
+		w.tick++ // before f, which may place an entity at a time in the past
 		for list != nil {
 			e := list
 			list, e.next = e.next, nil

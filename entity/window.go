@@ -8,18 +8,18 @@ import (
 	"sync/atomic"
 )
 
-// window bounds the memory of the readings between Ingest and their commit. It is a
-// semaphore counted in bytes, and shares the way to the writer among its sources: each may
-// have share bytes in it, and those who wait are let in one by one, a message of each
-// source in turn, first come first served within a source. Who waits is a source that is
-// slowed down. While the store is full it lets in the patient only.
+// window bounds the memory of the readings between Ingest and their commit. It is a semaphore
+// counted in bytes, shared fairly among sources: each may have share bytes in it, and waiting
+// sources are admitted in turn, a message at a time, first come, first served within a source.
+// Waiting is how a source is slowed down. While the store is full, only patient deliveries are
+// admitted.
 //
-// Who waits has its readings in memory, too. They are waitingWindows times as much as the
-// window at most, of which nobody may have more than is left for others.
+// Readings that wait are in memory, too. They take at most waitingWindows times the size of the
+// window, of which no source may have more than remains for the others.
 //
-// The naive design, one line for all, puts what a source sends every few seconds behind
-// everything that another one has sent as fast as it could: with 32 MiB in the window that
-// was more than a second of commits, and as much again for each 32 MiB that waited.
+// The simpler design, one queue for all sources, puts what a source sends every few seconds behind
+// everything that another one has sent as fast as it could: with 32 MiB in the window that was more
+// than a second of commits, and as much again for each 32 MiB that waited.
 type window struct {
 	size, share int64
 	full        atomic.Bool // written under mu
@@ -27,22 +27,22 @@ type window struct {
 	mu      sync.Mutex
 	used    int64
 	sources map[sourceKey]*source // those that use bytes or wait
-	free    []*source             // for the next ones
-	turns   list.List             // of *source: those who wait and have share left, whose turn is next first
+	free    []*source             // for reuse
+	turns   list.List             // of *source: waiting sources with share left, in the order of their turns
 	waiting int                   // applicants of all sources
-	wanted  int64                 // bytes that they wait for
+	wanted  int64                 // total bytes that they wait for
 	closed  bool
 	idle    chan struct{} // made by close; closed when nothing is in use
 }
 
-// sourceKey is by what the window knows who sends something: the zero key is the runtime
-// itself, which may use all of it.
+// sourceKey identifies a source in the window. The zero key is the runtime itself, which may use
+// the whole window.
 type sourceKey struct {
 	by     string // see Once.By
-	entity string // where by is ""
+	entity string // set if by is ""
 }
 
-// sourceOf returns the source of what somebody sends to an entity.
+// sourceOf returns the key of a sender of readings to an entity.
 func sourceOf(by, id string) sourceKey {
 	if by != "" {
 		return sourceKey{by: by}
@@ -50,13 +50,13 @@ func sourceOf(by, id string) sourceKey {
 	return sourceKey{entity: id}
 }
 
-// source has what the window knows of one. It is guarded by window.mu.
+// source is the window's record of a source. It is guarded by window.mu.
 type source struct {
 	key     sourceKey
 	used    int64
 	waiting list.List     // of *applicant
 	wanted  int64         // bytes that they wait for
-	turn    *list.Element // in window.turns, nil while none waits or share is used up
+	turn    *list.Element // in window.turns, nil while nothing waits or the share is used up
 }
 
 type applicant struct {
@@ -67,15 +67,15 @@ type applicant struct {
 	refused error
 }
 
-// freeSources is how many sources that have nothing in the window are kept for the next ones.
+// freeSources is how many unused sources are kept for reuse.
 const freeSources = 256
 
-// waitingWindows is how many times the size of the window may wait for it.
+// waitingWindows bounds the bytes that wait for the window, as a multiple of its size.
 const waitingWindows = 8
 
-// acquire takes bytes for a source, waiting for them until ctx ends. What is larger than
-// the window, or the share, takes all of it. Who is not patient is refused while the store
-// is full, or if too much waits.
+// acquire takes bytes for a source, waiting for them until ctx ends. A request larger than the
+// window, or than the share, takes all of it. A request that is not patient is refused while the
+// store is full, or if too much waits.
 func (w *window) acquire(ctx context.Context, key sourceKey, bytes int64, patient bool) (*source, error) {
 	w.mu.Lock()
 	if w.closed {
@@ -132,7 +132,7 @@ func (w *window) find(key sourceKey) *source {
 	return s
 }
 
-// leave forgets a source that has nothing in the window and waits for nothing. REQUIRES: w.mu held.
+// leave removes a source that has nothing in the window and waits for nothing. REQUIRES: w.mu held.
 func (w *window) leave(s *source) {
 	if s.used != 0 || s.waiting.Len() > 0 {
 		return
@@ -153,11 +153,11 @@ func (w *window) withdraw(ctx context.Context, a *applicant, place *list.Element
 	default:
 	}
 	w.remove(a, place)
-	w.grant() // who comes next may be smaller
+	w.grant() // the next one may be smaller
 	return fmt.Errorf("wait for room in the window of %d bytes: %w", w.size, context.Cause(ctx))
 }
 
-// remove takes an applicant out of the line of its source. REQUIRES: w.mu held.
+// remove removes an applicant from the queue of its source. REQUIRES: w.mu held.
 func (w *window) remove(a *applicant, place *list.Element) {
 	s := a.source
 	s.waiting.Remove(place)
@@ -168,7 +168,8 @@ func (w *window) remove(a *applicant, place *list.Element) {
 	w.leave(s)
 }
 
-// line gives a source its place among those whose turn comes, or takes it away. REQUIRES: w.mu held.
+// line adds a source to window.turns or removes it, depending on whether it can be admitted.
+// REQUIRES: w.mu held.
 func (w *window) line(s *source) {
 	first := s.waiting.Front()
 	switch ready := first != nil && w.shares(s, first.Value.(*applicant).bytes); {
@@ -184,7 +185,7 @@ func (w *window) line(s *source) {
 // REQUIRES: w.mu held.
 func (w *window) fits(bytes int64) bool { return w.used == 0 || w.used+bytes <= w.size }
 
-// shares reports whether a source may have bytes more. REQUIRES: w.mu held.
+// shares reports whether a source's share allows that many more bytes. REQUIRES: w.mu held.
 func (w *window) shares(s *source, bytes int64) bool {
 	return s.used <= 0 || s.used+bytes <= w.share || s.key == sourceKey{}
 }
@@ -194,7 +195,7 @@ func (w *window) take(s *source, bytes int64) {
 	s.used += bytes
 }
 
-// grant lets in who waits, each source in turn. REQUIRES: w.mu held.
+// grant admits waiting applicants, each source in turn. REQUIRES: w.mu held.
 func (w *window) grant() {
 	for e := w.turns.Front(); e != nil; e = w.turns.Front() {
 		s := e.Value.(*source)
@@ -211,8 +212,8 @@ func (w *window) grant() {
 	}
 }
 
-// charge takes bytes without waiting, also beyond the size: for what was let in and turns
-// out to be larger. Others wait for that.
+// charge takes bytes without waiting, even beyond the size, for a delivery that was admitted and
+// turns out to be larger. Other deliveries wait for that.
 func (w *window) charge(s *source, bytes int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,8 +240,8 @@ func (w *window) releaseAll(deliveries []*delivery) {
 	}
 }
 
-// close refuses all who wait and all who come. The channel is closed when what
-// is in use has been released.
+// close refuses all waiting and all future applicants. The channel is closed when everything in use
+// has been released.
 func (w *window) close() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +256,7 @@ func (w *window) close() <-chan struct{} {
 	return w.idle
 }
 
-// setFull says whether the store has no room.
+// setFull records whether the store is full.
 func (w *window) setFull(full bool) {
 	if w.full.Load() == full {
 		return
@@ -264,11 +265,11 @@ func (w *window) setFull(full bool) {
 	defer w.mu.Unlock()
 	if w.full.Store(full); full {
 		w.turnAway(ErrFull, func(a *applicant) bool { return !a.patient })
-		w.grant() // who waited behind them may be smaller
+		w.grant() // those who waited behind them may be smaller
 	}
 }
 
-// turnAway refuses some of those who wait. REQUIRES: w.mu held.
+// turnAway refuses the waiting applicants for which some returns true. REQUIRES: w.mu held.
 func (w *window) turnAway(why error, some func(*applicant) bool) {
 	if w.waiting == 0 {
 		return

@@ -18,7 +18,7 @@ type SystemFailure struct {
 	Failure
 }
 
-// failureLog has the last failures of a system, which an actor of its own is told.
+// failureLog has the last failures of a system, which an actor of its own records.
 type failureLog struct {
 	mu   sync.Mutex // a leaf lock
 	last []SystemFailure

@@ -19,7 +19,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/text"
 )
 
-// Config says what a handler lets people do. The zero value lets them only read.
+// Config configures a Handler. The zero value only lets people read.
 type Config struct {
 	// Authorize decides whether a request may give an order to an actor. If it returns an error,
 	// the request is answered with status 403 and the error's text. A nil Authorize refuses all
@@ -32,15 +32,15 @@ type Config struct {
 	Hosts []string
 }
 
-// Order is what a person may tell an actor to do.
+// Order is an order that a person may give to an actor.
 type Order string
 
 const (
-	// Stop ends the actor after its present message, as [actor.Ref.Stop] does.
+	// Stop ends the actor after its current message, as [actor.Ref.Stop] does.
 	Stop Order = "stop"
 	// Drain ends the actor after the messages in its mailbox, as [actor.Ref.Drain] does.
 	Drain Order = "drain"
-	// Restart gives the actor a fresh state after its present message, as [actor.System.Restart]
+	// Restart gives the actor a fresh state after its current message, as [actor.System.Restart]
 	// does.
 	Restart Order = "restart"
 	// Kill ends the actor at once, and abandons a handler that does not return, as [actor.Ref.Kill]
@@ -84,11 +84,11 @@ var pages = []page{
 // application/json and not text/html. The paths are relative: mount it with
 // [http.StripPrefix] under a prefix that ends with a slash.
 //
-// From now on it keeps the last 256 failures, in an actor of its own that lives as long as sys.
-// Reading costs the actors nothing but a look at each one shown; Top and Waiting look at all of
-// them, at most 200 000. Time takes a profile ([actor.System.Profile]), and the page of an actor
-// leads to a recording of what it handles ([actor.System.Record]), without the contents of the
-// messages. Both take two seconds, or up to 30 as the parameter "for" says.
+// It also keeps the last 256 failures, in an actor of its own that lives as long as sys. Reading
+// costs the actors no more than a look at each one shown; Top and Waiting look at all of them, at
+// most 200 000. Time takes a profile ([actor.System.Profile]), and the page of an actor leads to a
+// recording of what it handles ([actor.System.Record]), without the contents of the messages. Both
+// take two seconds, or up to 30 as the parameter "for" says.
 //
 // Orders are POST requests. They are refused if they come from another site's page
 // ([http.CrossOriginProtection]).
@@ -115,8 +115,7 @@ func Handler(sys *actor.System, cfg Config) http.Handler {
 	}))
 }
 
-// knows reports whether a request that came to a loopback address is for a host that leads there by
-// right.
+// knows reports whether a request to a loopback address is for a host that may be served there.
 func (in *inspector) knows(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	if !ok || !at.IP.IsLoopback() {
@@ -196,7 +195,7 @@ func (in *inspector) show(w http.ResponseWriter, r *http.Request, p page) {
 	w.Header().Add("Vary", "Accept")
 	if strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html") {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(data) // who has left is no failure of ours
+		_ = json.NewEncoder(w).Encode(data) // the client may have left
 		return
 	}
 	title := p.title

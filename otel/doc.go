@@ -1,5 +1,5 @@
-// Package otel makes OpenTelemetry traces of what actors do: a span for each message that is handled, as
-// the child of the one in which it was sent.
+// Package otel makes OpenTelemetry traces of what actors do: a span for each handled message, as a
+// child of the span in which the message was sent.
 //
 //	sys := actor.NewSystem("shop", otel.Trace(otel.Config{Provider: provider})...)
 //
@@ -9,7 +9,7 @@
 // request for example, or with [Config.Roots]. In a handler the Context has the span of its message, so
 // that [trace.SpanFromContext] finds it and spans that the handler starts are its children.
 //
-// A handler that keeps messages and deals with them together later links their spans with [Batch].
+// A handler that keeps messages to process them together later links their spans with [Batch].
 //
 // The package is a module of its own: programs without traces do not depend on OpenTelemetry. A system
 // without it pays nothing; with it, a message that has no trace pays for two calls of middleware.

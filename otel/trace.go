@@ -17,8 +17,9 @@ import (
 // scope is the name under which the spans are made.
 const scope = "github.com/greenroom-go/greenroom/otel"
 
-// The attributes of a span beside those of the OpenTelemetry conventions for messaging:
-// messaging.system, messaging.operation.type and messaging.destination.name, which is the actor's path.
+// The attributes of a span in addition to those of the OpenTelemetry conventions for messaging:
+// messaging.system, messaging.operation.type and messaging.destination.name, which is the actor's
+// path.
 const (
 	// AttributeSystem is the name of the actor's system.
 	AttributeSystem = attribute.Key("greenroom.system")
@@ -47,8 +48,9 @@ type tracing struct {
 // Trace returns the options of a system whose messages are traced: middleware around all handlers, and
 // before all sending. Give them to [actor.NewSystem], and for messages between systems to both.
 //
-// Each span has the name "handle" and the message's type, is of the kind consumer, and lasts as long as
-// the handler with its waits. An error that the handler returns is the span's, and so is a panic.
+// Each span has the name "handle" and the message's type, is of the kind consumer, and lasts as
+// long as the handler with its waits. An error that the handler returns is recorded as the span's
+// error, and so is a panic.
 func Trace(cfg Config) []actor.SystemOption {
 	if cfg.Provider == nil {
 		cfg.Provider = otel.GetTracerProvider()

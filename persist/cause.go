@@ -5,25 +5,25 @@ import (
 	"log/slog"
 )
 
-// cause is why something fails that is tried again: each is logged once. The zero value is none.
+// cause is the reason why a retried operation fails: each is logged once. The zero value means
+// none.
 type cause string
 
-// isNew takes an error over, and reports whether it says something else than the one before.
+// isNew records an error, and reports whether its text differs from that of the previous one.
 func (c *cause) isNew(err error) bool {
 	before := *c
 	*c = cause(textOf(err))
 	return *c != before
 }
 
-// end says that it fails no more, and reports whether it did.
+// end records a success, and reports whether the operation had failed before.
 func (c *cause) end() (failed bool) {
 	failed = *c != ""
 	*c = ""
 	return failed
 }
 
-// textOf returns the text of an error that may be anybody's: fmt outlives an Error method that
-// panics.
+// textOf returns the text of an error of any type: fmt recovers from an Error method that panics.
 func textOf(err error) string { return fmt.Sprint(err) }
 
 // errorAttr is textOf for the log.

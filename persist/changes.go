@@ -49,18 +49,18 @@ func (p *Persistence) Changes(ctx context.Context, opts ...ChangesOption) iter.S
 	}
 }
 
-// followEvery is how often is looked for what other processes have committed.
+// followEvery is how often a follower looks for commits of other processes.
 const followEvery = 2 * time.Second
 
 // follower is a call of Changes.
 type follower struct {
 	p      *Persistence
 	places []uint64
-	begins bool // places says where, not the end of the journal
+	begins bool // begin at places, not at the end of the journal
 	is     func(id string) bool
 	values []any
 	events []Event  // of one record
-	ends   []uint64 // as they were read last, nil if they were not
+	ends   []uint64 // as last read, nil if never
 
 	mu     sync.Mutex
 	unread parts // guarded by mu
@@ -124,7 +124,7 @@ func (f *follower) run(ctx context.Context, yield func(Event) bool) (err error) 
 	}
 }
 
-// look finds out what others have committed.
+// look determines what others have committed.
 func (f *follower) look(ctx context.Context) error {
 	ends, err := f.p.journal.Ends(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (f *follower) pass(ctx context.Context, part int, yield func(Event) bool) (
 	if err != nil {
 		return false, false, err
 	}
-	if len(page) == 0 && f.ends != nil { // what is behind the end that was read before is of others
+	if len(page) == 0 && f.ends != nil { // events after the end that was read before are those of others
 		f.places[part] = max(f.places[part], f.ends[part])
 	}
 	for i := range page {
@@ -168,7 +168,7 @@ func (f *follower) pass(ctx context.Context, part int, yield func(Event) bool) (
 	return len(page) > 0, true, nil
 }
 
-// appendEvents appends what a record is for who follows the feed. values is room for the next call.
+// appendEvents appends the events that a record stands for. values is room for the next call.
 func (p *Persistence) appendEvents(to []Event, r *Record, part int, values *[]any) (_ []Event, err error) {
 	e := Event{ID: r.ID, Number: r.Number, Part: part, Position: r.Position, Time: time.UnixMilli(r.Time), Erased: r.Erased}
 	switch {
@@ -190,7 +190,7 @@ func (p *Persistence) appendEvents(to []Event, r *Record, part int, values *[]an
 	return to, nil
 }
 
-// follow has a follower told what is committed, until end is called.
+// follow registers a follower to be told of commits, until end is called.
 func (p *Persistence) follow(f *follower) (end func()) {
 	p.mu.Lock()
 	p.followers = append(slices.Clone(p.followers), f)

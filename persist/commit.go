@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// unit is what one handler has recorded, on its way to the journal, and what leaves when it
-// is there. A unit without an append only leaves.
+// unit is what one handler has recorded, on its way to the journal, with the outputs that leave
+// once it is there. A unit without an append has only outputs.
 type unit struct {
 	of     *incarnation
 	append Append
@@ -22,22 +22,22 @@ type unit struct {
 	waiters []*actor.Promised[settled] // guarded by of.mu
 }
 
-// settled is the answer to who waits for a unit.
+// settled is the answer to callers that wait for a unit.
 type settled struct{}
 
-// commits is the group commit: units of many actors become one batch. While one batch is
-// committed the next one gathers, so that a batch is as large as a commit takes long. A batch
-// that fails is tried again until it succeeds: nothing leaves meanwhile.
+// commits is the group commit: units of many actors become one batch. While one batch is committed
+// the next one gathers, so the longer a commit takes, the larger the next batch. A batch that fails
+// is retried until it succeeds; nothing leaves meanwhile.
 type commits struct {
 	p       *Persistence
 	session uint64 // of the batches
 
 	mu      sync.Mutex
 	queue   []*unit        // guarded by mu
-	pending map[string]int // units of each id that are not through, guarded by mu
-	done    []Delivery     // what need not be delivered any more, guarded by mu
-	cursors []Cursor       // where projections have come to, guarded by mu
-	woken   bool           // the committer has been told that there is something, guarded by mu
+	pending map[string]int // unfinished units of each id, guarded by mu
+	done    []Delivery     // messages that need no further delivery, guarded by mu
+	cursors []Cursor       // the places that projections have reached, guarded by mu
+	woken   bool           // the committer has been told that there is work, guarded by mu
 
 	committing sync.Mutex // a commit of an earlier incarnation may not have ended
 
@@ -54,7 +54,7 @@ func newCommits(p *Persistence) *commits {
 	return &commits{p: p, session: rand.Uint64(), pending: make(map[string]int), loads: make(map[string][]*actor.Promised[settled])}
 }
 
-// submit takes a unit over. It does not wait.
+// submit queues a unit. It does not wait.
 func (c *commits) submit(u *unit) {
 	c.add(func() {
 		c.queue = append(c.queue, u)
@@ -62,22 +62,22 @@ func (c *commits) submit(u *unit) {
 	})
 }
 
-// delivered says that a message need not be delivered any more.
+// delivered records that a message needs no further delivery.
 func (c *commits) delivered(d Delivery) {
 	if c.takes(d.check()) {
 		c.add(func() { c.done = append(c.done, d) })
 	}
 }
 
-// moved says where a projection has come to.
+// moved records the place that a projection has reached.
 func (c *commits) moved(at Cursor) {
 	if c.takes(at.check()) {
 		c.add(func() { c.cursors = append(c.cursors, at) })
 	}
 }
 
-// takes reports whether there is nothing wrong with what is to be written. A journal would take
-// nothing of the batch that it is in, whoever has it come from: a message of a broken journal.
+// takes reports whether wrong is nil. A journal would refuse the whole batch with something invalid
+// in it, even if that came from a broken journal.
 func (c *commits) takes(wrong error) bool {
 	if wrong != nil {
 		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "left out of a commit, as no journal takes it", errorAttr(wrong))
@@ -85,7 +85,7 @@ func (c *commits) takes(wrong error) bool {
 	return wrong == nil
 }
 
-// add adds something to what the next batch is made of, under the lock, and has it made.
+// add adds something to the next batch, under the lock, and wakes the committer.
 func (c *commits) add(something func()) {
 	c.mu.Lock()
 	something()
@@ -97,8 +97,8 @@ func (c *commits) add(something func()) {
 	}
 }
 
-// take returns the units of the next batch, and those whose incarnation has no right to go on:
-// the journal might take what comes after something that it has refused.
+// take returns the units of the next batch, and those to be dropped because the journal has refused
+// an earlier unit of their incarnation: it might accept what comes after that.
 func (c *commits) take() (units, dropped []*unit) {
 	for _, u := range c.taken() {
 		if u.of.refusal() != nil {
@@ -110,8 +110,8 @@ func (c *commits) take() (units, dropped []*unit) {
 	return units, dropped
 }
 
-// taken takes as much as makes a batch out of the queue. It looks at nothing that an
-// incarnation's lock guards: units are submitted under that.
+// taken takes units for one batch from the queue. It reads nothing guarded by an incarnation's
+// lock, because units are submitted under that lock.
 func (c *commits) taken() []*unit {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *commits) taken() []*unit {
 	return list
 }
 
-// through notes that a unit has ended, and reports whether nothing of its id is on its way.
+// through records that a unit has ended, and reports whether nothing of its id is in flight.
 func (c *commits) through(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,21 +148,21 @@ type (
 	wakeUp    struct{}
 	tryAgain  struct{}
 	committed struct{ err error }
-	// release lets leave what a unit holds that has nothing to write.
+	// release lets the outputs of a unit leave that has nothing to write.
 	release struct{ unit *unit }
-	// waitFor is answered when a unit is through.
+	// waitFor is answered when a unit has ended.
 	waitFor struct {
 		actor.Returns[settled]
 		unit *unit
 	}
-	// waitForID is answered when nothing of an id is on its way.
+	// waitForID is answered when nothing of an id is in flight.
 	waitForID struct {
 		actor.Returns[settled]
 		id string
 	}
 )
 
-// committer is the actor that commits, and lets leave what was held.
+// committer is the actor that commits, and then lets held outputs leave.
 type committer struct{ *commits }
 
 // Init implements actor.Initializer.
@@ -202,8 +202,8 @@ func (c *committer) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// next begins with the next batch, if there is something for it. It returns those that are dropped
-// instead: their end is told after that of what came before them.
+// next starts the next batch, if there is something for it. It returns the units to be dropped:
+// their end is reported after that of the units before them.
 func (c *committer) next(ctx *actor.Context[any]) (dropped []*unit) {
 	for c.batch == nil {
 		units, gone := c.take()
@@ -229,7 +229,7 @@ func (c *committer) next(ctx *actor.Context[any]) (dropped []*unit) {
 	return dropped
 }
 
-// drop ends units whose incarnation has no right to go on.
+// drop ends units whose incarnation may not continue.
 func (c *committer) drop(units []*unit) {
 	for _, u := range units {
 		c.end(u, u.of.refusal())
@@ -246,8 +246,8 @@ func (c *committer) commit(ctx *actor.Context[any]) {
 	}, func(_ struct{}, err error) any { return committed{err} })
 }
 
-// committed goes on after a commit. Refusals are known to their incarnations before another
-// batch is made, and that is on its way before this one's outputs leave.
+// committed continues after a commit. Incarnations learn of refusals before the next batch is made,
+// and that batch is in flight before this one's outputs leave.
 func (c *committer) committed(ctx *actor.Context[any], err error) {
 	if err != nil {
 		c.complain(err)
@@ -271,7 +271,7 @@ func (c *committer) committed(ctx *actor.Context[any], err error) {
 	c.drop(dropped)
 }
 
-// announce tells those who deliver that there is something for them.
+// announce tells the actors that deliver what there is for them.
 func (c *commits) announce(b *Batch) {
 	var sent, fed parts
 	var set *earliest
@@ -311,7 +311,7 @@ func (c *commits) announce(b *Batch) {
 	}
 }
 
-// end lets leave what a unit has held, or drops it.
+// end lets the outputs of a unit leave, or drops them.
 func (c *committer) end(u *unit, err error) {
 	u.of.leave(u, nil, err)
 	if id := u.append.ID; c.through(id) {
@@ -322,7 +322,7 @@ func (c *committer) end(u *unit, err error) {
 	}
 }
 
-// complain reports a journal that fails, in the log once for each cause.
+// complain logs that the journal fails, once for each cause.
 func (c *committer) complain(err error) {
 	if c.failing.isNew(err) {
 		c.p.sys.Log().LogAttrs(context.Background(), slog.LevelError, "commit failed, trying again; nothing leaves meanwhile",

@@ -9,7 +9,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// errErased is why an actor begins anew whose past was erased.
+// errErased is the failure with which an actor restarts whose past was erased.
 var errErased = errors.New("what it had recorded was erased")
 
 // Erase forgets what the actor with that id has recorded: events, state, snapshots, reminders, and
@@ -49,7 +49,7 @@ func wrapErase(id string, err error) error {
 	return nil
 }
 
-// erase commits an erasure of what an id has, if it has something, and has its actor begin anew.
+// erase commits an erasure of what an id has, if it has something, and makes its actor restart.
 func (p *Persistence) erase(ctx context.Context, id string) error {
 	l, err := p.journal.Load(ctx, []string{id})
 	if err != nil {
@@ -60,12 +60,12 @@ func (p *Persistence) erase(ctx context.Context, id string) error {
 	u := &unit{append: Append{ID: id, After: last, Erase: true}, bytes: unitBytes, outputs: []func(error){func(err error) { done <- err }}}
 	u.of = &incarnation{p: p, id: id, units: []*unit{u}, bytes: u.bytes, held: 1}
 	in := p.receivers.living(id)
-	submitted := in != nil && in.erase(u, erased) // behind what it has on its way
+	submitted := in != nil && in.erase(u, erased) // after what it has in flight
 	if !submitted && last > erased {
 		p.commits.submit(u)
 		submitted = true
 	}
-	in = p.receivers.living(id) // one that begins later waits for what was submitted
+	in = p.receivers.living(id) // an actor that starts later waits for what was submitted
 	if submitted {
 		select {
 		case err = <-done:
@@ -88,8 +88,8 @@ func (p *Persistence) erase(ctx context.Context, id string) error {
 	return nil
 }
 
-// forget has the outbox or the reminders forget an id. It does not ask: in a handler, that would
-// divide it.
+// forget tells the outbox or the reminders to forget an id. It does not use Ask, which would divide
+// the handler.
 func forget(ctx context.Context, who actor.Ref[any], id string) error {
 	for {
 		done := make(chan struct{})
@@ -106,22 +106,22 @@ func forget(ctx context.Context, who actor.Ref[any], id string) error {
 	}
 }
 
-// erase submits the erasure of what the actor has recorded, and has it begin anew. It reports false
-// when the actor cannot say what its number is, or has nothing since it was erased.
+// erase submits the erasure of what the actor has recorded, and makes it restart. It reports false
+// if the actor does not know its number, or has recorded nothing since it was erased.
 func (in *incarnation) erase(u *unit, erased uint64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	last := in.last - uint64(len(in.events)) // that of what is on its way
+	last := in.last - uint64(len(in.events)) // the number of what is in flight
 	if in.seen == nil || in.trouble() != nil || last <= erased {
 		return false
 	}
 	u.append.After = last
-	in.stale = errErased // and not refused: what is on its way is to arrive
+	in.stale = errErased // not refused, so that what is in flight arrives
 	in.p.commits.submit(u)
 	return true
 }
 
-// forgetAll has the actor begin anew, unless it knows the erasure with that number.
+// forgetAll makes the actor restart, unless it knows the erasure with that number.
 func (in *incarnation) forgetAll(erasure uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

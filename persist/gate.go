@@ -16,9 +16,9 @@ import (
 type gate[M any] struct {
 	p      *Persistence
 	opts   options
-	in     atomic.Pointer[incarnation] // the one now, nil before the first; set by the turn
+	in     atomic.Pointer[incarnation] // the current one, nil before the first; set by the turn
 	life   *life[M]                    // owned by the turn
-	avoid  uint64                      // snapshots with this number and higher ones are passed over, 0 for none; owned by the turn
+	avoid  uint64                      // snapshots with this number or a higher one are skipped, 0 for none; owned by the turn
 	inside bool                        // the gate itself asks with the handler's context; owned by the turn
 	poked  bool                        // the message is one of poke; owned by the turn
 	behind bool                        // messages are set aside until the next poke; owned by the turn
@@ -31,14 +31,14 @@ type life[M any] struct {
 	ready     bool                              // recovered has returned
 }
 
-// patience is how long one question to the committer or the loader may take. It is asked again:
-// a journal may be away for as long as it likes.
+// patience is how long one ask to the committer or the loader may take. The ask is then repeated,
+// because a journal may be unavailable for any length of time.
 const patience = time.Minute
 
-// errFailed is what those get who wait for something of a handler that has panicked.
+// errFailed is the error for callers that wait for something of a handler that has panicked.
 var errFailed = errors.New("the handler has failed: nothing of what it recorded and sent is kept")
 
-// errDerived is the error of who waits with another context in the middle of a handler.
+// errDerived is the error of a wait with another context in the middle of a handler.
 var errDerived = errors.New("a handler has recorded or sent something and is running: wait with its own context, with actor.Within for a limit, and not with one that is derived of it")
 
 // Handle implements actor.Gate.
@@ -50,7 +50,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 		return g.handle(in, nil, next)
 	}
 	if err := in.beginAnew(); err != nil {
-		if in.hasMoved() { // what it would load is another one's to answer from
+		if in.hasMoved() { // another owner answers from what it would load
 			ctx.Stop()
 			return err
 		}
@@ -82,7 +82,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	}
 	a, over := g.p.receivers.attemptBy(ctx.Sender(), in.id)
 	if over {
-		return nil // it was sent once more before it was confirmed, or comes again
+		return nil // it was sent again before it was confirmed
 	}
 	in.begin(a)
 	if !g.life.ready {
@@ -93,8 +93,8 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 	return g.handle(in, a, next)
 }
 
-// recovered calls the actor's Recovered, in the turn of its first message. What that has sent is not
-// the message's to lose. REQUIRES: in.begin was called, as for handle.
+// recovered calls the actor's Recovered, in the turn of its first message. If the message then
+// fails, what Recovered has sent is not lost. REQUIRES: in.begin was called, as for handle.
 func (g *gate[M]) recovered(ctx *actor.Context[M], in *incarnation, poked bool) (err error) {
 	err = errFailed // what remains after a panic
 	defer func() {
@@ -133,7 +133,7 @@ func (g *gate[M]) handle(in *incarnation, a *attempt, next func() error) (err er
 	return err
 }
 
-// putAside has the message wait for the next incarnation.
+// putAside makes the message wait for the next incarnation.
 func putAside[M any](ctx *actor.Context[M], poked bool) error {
 	if poked {
 		return nil
@@ -141,7 +141,7 @@ func putAside[M any](ctx *actor.Context[M], poked bool) error {
 	return ctx.Stash()
 }
 
-// poke has the actor get a message, after a while, that only prepares it.
+// poke sends the actor, after a while, a message that only prepares it.
 func (g *gate[M]) poke(ctx *actor.Context[M], after time.Duration) {
 	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
 		if after > 0 {
@@ -157,8 +157,8 @@ func (g *gate[M]) poke(ctx *actor.Context[M], after time.Duration) {
 	})
 }
 
-// putOff sets a message aside, and those that come after it, until the actor may wait again: so
-// many others do that this one may not, which is no failure of it.
+// putOff sets a message aside, and those that come after it, until the actor may wait again: too
+// many others are waiting, which is not a failure of this actor.
 func (g *gate[M]) putOff(ctx *actor.Context[M], poked bool) error {
 	g.behind = true
 	if err := putAside(ctx, poked); err != nil {
@@ -168,8 +168,8 @@ func (g *gate[M]) putOff(ctx *actor.Context[M], poked bool) error {
 	return nil
 }
 
-// prepare returns when a handler may begin: when the actor is recovered, and when not too much
-// is on its way.
+// prepare returns when a handler may begin: when the actor is recovered and not too much is in
+// flight.
 func (g *gate[M]) prepare(ctx *actor.Context[M]) error {
 	g.inside = true
 	defer func() { g.inside = false }()
@@ -217,7 +217,7 @@ func (g *gate[M]) Settle(ctx context.Context) error {
 	return in.settleFor(context.WithValue(ctx, settling{}, true))
 }
 
-// drain returns when what is on its way is over, at the end of an incarnation.
+// drain returns when everything in flight has ended, at the end of an incarnation.
 func (g *gate[M]) drain(ctx *actor.Context[M]) error {
 	g.inside = true
 	defer func() { g.inside = false }()
@@ -229,7 +229,8 @@ func (g *gate[M]) drain(ctx *actor.Context[M]) error {
 	return cmp.Or(err, in.refusal())
 }
 
-// settle returns when all that was recorded is durable and has left. It divides the handler.
+// settle returns when everything recorded is durable and its outputs have left. It divides the
+// handler.
 func (in *incarnation) settle(ctx context.Context) error {
 	err := in.pass(true)
 	if err == nil {
@@ -244,9 +245,9 @@ func (in *incarnation) settle(ctx context.Context) error {
 	return nil
 }
 
-// settleFor is settle for a context that is not the handler's own, which may be anywhere: on
-// another goroutine it would cut in two what the handler is about, and read the state that it
-// changes.
+// settleFor is settle for a context that is not the handler's own, and may be used on another
+// goroutine: there it would divide the handler at an arbitrary point, and read the state while the
+// handler changes it.
 func (in *incarnation) settleFor(ctx context.Context) error {
 	err := errDerived
 	if !in.midway() {
@@ -268,12 +269,12 @@ func (in *incarnation) midway() bool {
 	return in.handling && (in.hasRecorded() || len(in.outputs) > 0)
 }
 
-// drain returns when what is on its way now is over.
+// drain returns when everything in flight now has ended.
 func (in *incarnation) drain(ctx context.Context) error {
 	in.mu.Lock()
 	units := slices.Clone(in.units)
 	in.mu.Unlock()
-	for _, u := range slices.Backward(units) { // mostly the last one is over last
+	for _, u := range slices.Backward(units) { // usually the last one ends last
 		if u.isOver() {
 			continue
 		}
@@ -284,7 +285,7 @@ func (in *incarnation) drain(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when a unit is over.
+// wait returns when a unit has ended.
 func (in *incarnation) wait(ctx context.Context, u *unit) error {
 	return in.p.await(ctx, waitFor{unit: u})
 }

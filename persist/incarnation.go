@@ -10,12 +10,12 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// incarnation is what is between a handler and the journal, from a start of the actor to the
-// next: what the handler has recorded and sends, and the units that are on their way.
+// incarnation stands between the handlers and the journal, from one start of the actor to the next:
+// it has what the handler has recorded and sends, and the units in flight.
 //
-// A handler's outputs are held until it has returned. Then they go with its unit; with the
-// last unit that is on its way, if the handler has recorded nothing; and at once if none is.
-// So what leaves keeps its order, and never leaves before anything that was recorded before it.
+// A handler's outputs are held until it has returned. Then they leave with its unit or, if the
+// handler has recorded nothing, with the last unit in flight, and at once if there is none. So
+// outputs keep their order, and never leave before anything recorded earlier is durable.
 type incarnation struct {
 	p     *Persistence
 	id    string
@@ -25,32 +25,32 @@ type incarnation struct {
 	mu       sync.Mutex
 	handling bool      // a handler runs; guarded by mu, as is all that follows
 	ready    bool      // it is recovered
-	events   []Payload // what it has recorded and is not on its way
+	events   []Payload // recorded, and not in flight yet
 	recorded int       // bytes of events
 	saved    bool      // it has called Save
 	sends    []Message // what it has sent with Send
 	edits    []ReminderEdit
-	attempt  *attempt      // what it handles, nil for what has no sender that waits
-	outputs  []func(error) // what it holds
-	room     []func(error) // for the next outputs, empty
-	spare    *unit         // for the next outputs that nothing is recorded with, nil if there is none
-	units    []*unit       // not over, oldest first
+	attempt  *attempt      // the delivery being handled, nil if nobody waits for a confirmation
+	outputs  []func(error) // held
+	room     []func(error) // reused for the next outputs, empty
+	spare    *unit         // reused for the next outputs without records, nil if there is none
+	units    []*unit       // in flight, oldest first
 	ahead    int           // events in units
 	bytes    int           // bytes in units
 	held     int           // outputs in units
 	last     uint64        // the number of the last event that was applied
-	refused  error         // why the journal takes nothing more of this incarnation
-	moved    bool          // nor of a later one: the shard was claimed with a greater epoch
-	stale    error         // of a handler that has failed and left a state ahead of what is recorded
+	refused  error         // why the journal accepts nothing more of this incarnation
+	moved    bool          // nor of a later incarnation: the shard was claimed with a greater epoch
+	stale    error         // the failure of a handler that left the state ahead of what is recorded
 
 	sent      uint64            // the number of the last message of Send
 	seen      map[string]uint64 // of each sender, the last of its messages that was handled
 	reminders map[string]due    // by key
 
 	snapshot   uint64 // the number of the newest durable snapshot, 0 for none
-	since      int    // events on their way or durable since the last snapshot was taken
+	since      int    // events in flight or durable since the last snapshot was taken
 	sinceBytes int    // bytes of these
-	recoverTo  uint64 // the number that it has when it is recovered
+	recoverTo  uint64 // the number when it is recovered
 
 	// Set before the first message.
 	encode            func() (*Payload, error) // a state that was saved
@@ -58,7 +58,7 @@ type incarnation struct {
 	every, everyBytes int                      // after how many events a snapshot is taken
 }
 
-// record takes an event over that is about to be applied.
+// record records an event that is about to be applied.
 func (in *incarnation) record(e any) {
 	name, data, err := in.p.cfg.Types.Append(nil, e)
 	if err != nil {
@@ -74,7 +74,7 @@ func (in *incarnation) record(e any) {
 	in.recorded += len(data)
 }
 
-// save notes that the state is to be written when the handler has returned.
+// save records that the state has to be written when the handler has returned.
 func (in *incarnation) save() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -91,9 +91,9 @@ func (in *incarnation) requireHandler(what string) {
 	}
 }
 
-// hold keeps what leaves. It reports false when nothing is on its way that it has to wait for.
-// Outside of a handler an incarnation that is to be restarted drops it: its state was never
-// durable.
+// hold holds an output. It reports false if nothing is in flight for which the output has to wait.
+// Outside of a handler, an incarnation that has to be restarted drops the output, because its state
+// was never durable.
 func (in *incarnation) hold(leave func(error)) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -121,14 +121,14 @@ func (in *incarnation) hold(leave func(error)) bool {
 	return false
 }
 
-// begin says that a handler begins. a is nil for a message that nobody delivers.
+// begin begins a handler. a is nil for a message that is not a delivery.
 func (in *incarnation) begin(a *attempt) {
 	in.mu.Lock()
 	in.handling, in.attempt = true, a
 	in.mu.Unlock()
 }
 
-// tryBegin is begin for a message that nobody delivers, if nothing stands in its way.
+// tryBegin is begin for a message that is not a delivery, if the handler may begin at once.
 func (in *incarnation) tryBegin() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -139,14 +139,14 @@ func (in *incarnation) tryBegin() bool {
 	return true
 }
 
-// end says that the handler has returned, and sends what it has recorded on its way.
+// end ends a handler that has returned, and submits what it has recorded.
 func (in *incarnation) end() error {
 	in.mu.Lock()
 	if in.attempt != nil || in.hasRecorded() || in.trouble() != nil {
 		in.mu.Unlock()
 		return in.pass(false)
 	}
-	in.handling = false // nothing is to be written: the quick way
+	in.handling = false // nothing to write: the fast path
 	leaves, outputs := in.dispatch(nil)
 	in.mu.Unlock()
 	if leaves != nil {
@@ -155,14 +155,14 @@ func (in *incarnation) end() error {
 	return nil
 }
 
-// hasRecorded reports whether the handler has recorded or sent what is to be written.
-// REQUIRES: in.mu held.
+// hasRecorded reports whether the handler has recorded or sent something to be written. REQUIRES:
+// in.mu held.
 func (in *incarnation) hasRecorded() bool {
 	return len(in.events) > 0 || in.saved || len(in.sends) > 0 || len(in.edits) > 0
 }
 
-// pass makes a unit of what the handler has recorded and sent so far. If it goesOn it is still
-// running: it is divided. After an error nothing is on its way that was not before.
+// pass makes a unit of what the handler has recorded and sent so far. goesOn says that the handler
+// is still running, so that it is divided. After an error nothing more is in flight than before.
 func (in *incarnation) pass(goesOn bool) error {
 	state, snapshot, err := in.states(goesOn)
 	if err != nil {
@@ -171,7 +171,7 @@ func (in *incarnation) pass(goesOn bool) error {
 	in.mu.Lock()
 	u := in.makeUnit(state, snapshot, goesOn)
 	if u != nil {
-		if err := u.append.check(); err != nil { // no journal takes it, nor any batch that it is in
+		if err := u.append.check(); err != nil { // a journal would refuse the whole batch
 			in.stale = fmt.Errorf("what the handler has recorded for %s cannot be written: %w", in.id, err)
 			defer in.mu.Unlock()
 			return in.stale
@@ -190,9 +190,10 @@ func (in *incarnation) pass(goesOn bool) error {
 	return nil
 }
 
-// dispatch has what is held wait for a unit, which is submitted: under the lock, so that units are
-// in the order of their numbers. Without one it waits for the last one that is on its way. If there
-// is none, it returns a unit that may leave, with its outputs. REQUIRES: in.mu held.
+// dispatch submits a unit and makes the held outputs wait for it: under the lock, so that units are
+// in the order of their numbers. Without a unit, the outputs wait for the last one in flight. If
+// there is none either, dispatch returns a unit that may leave, with its outputs. REQUIRES: in.mu
+// held.
 func (in *incarnation) dispatch(u *unit) (leaves *unit, outputs []func(error)) {
 	outputs = in.outputs
 	in.outputs = nil
@@ -208,7 +209,7 @@ func (in *incarnation) dispatch(u *unit) (leaves *unit, outputs []func(error)) {
 	case n > 0:
 		in.units[n-1].outputs = append(in.units[n-1].outputs, outputs...)
 		in.held += len(outputs)
-	default: // others wait behind it while it leaves
+	default: // others wait for it to leave
 		if leaves, in.spare = in.spare, nil; leaves == nil {
 			leaves = &unit{of: in}
 		}
@@ -218,8 +219,8 @@ func (in *incarnation) dispatch(u *unit) (leaves *unit, outputs []func(error)) {
 	return leaves, outputs
 }
 
-// states returns what the user's code makes of the actor's state for the next unit: what was
-// saved, and a snapshot if one is due. REQUIRES: in.mu not held.
+// states calls the user's code to encode the actor's state for the next unit: a saved state, and a
+// snapshot if one is due. REQUIRES: in.mu not held.
 func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error) {
 	in.mu.Lock()
 	saved, due, err := in.saved, !goesOn && in.isDue(len(in.events), in.recorded), in.trouble()
@@ -235,7 +236,7 @@ func (in *incarnation) states(goesOn bool) (state, snapshot *Payload, err error)
 	if due {
 		snapshot = in.takeSnapshot()
 		in.mu.Lock()
-		in.since, in.sinceBytes = -len(in.events), -in.recorded // also when it has failed: the next one may not
+		in.since, in.sinceBytes = -len(in.events), -in.recorded // even if it has failed: the next one may succeed
 		in.mu.Unlock()
 	}
 	return state, snapshot, nil
@@ -277,7 +278,7 @@ func (in *incarnation) makeUnit(state, snapshot *Payload, goesOn bool) *unit {
 	return &unit{of: in, append: a, bytes: bytes + unitBytes}
 }
 
-// unitBytes is about what a unit costs beside its events, and outputBytes what an output costs.
+// unitBytes is roughly the cost of a unit without its events, and outputBytes that of an output.
 const (
 	unitBytes   = 64
 	outputBytes = 64
@@ -304,7 +305,7 @@ func (in *incarnation) fail(err error) {
 	}
 }
 
-// refuse says that the journal has refused a unit: nothing after it may be written either.
+// refuse records that the journal has refused a unit: nothing after it may be written either.
 func (in *incarnation) refuse(err error) {
 	moved := guarded(func() error {
 		if errors.Is(err, ErrFenced) && !errors.Is(err, ErrConflict) {
@@ -319,7 +320,7 @@ func (in *incarnation) refuse(err error) {
 	}
 }
 
-// hasMoved reports whether another owner of the actor's shard is known, who has its id now.
+// hasMoved reports whether the actor's shard, and so its id, is known to have another owner.
 func (in *incarnation) hasMoved() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -332,7 +333,8 @@ func (in *incarnation) refusal() error {
 	return in.refused
 }
 
-// leave lets leave outputs and then what a unit holds, or drops them because of err, and ends it.
+// leave lets outputs leave and then those of a unit, or drops them because of err, and ends the
+// unit.
 func (in *incarnation) leave(u *unit, outputs []func(error), err error) {
 	for {
 		for _, output := range outputs {
@@ -369,7 +371,7 @@ func (in *incarnation) leave(u *unit, outputs []func(error), err error) {
 	}
 }
 
-// roomMost is for how many outputs an actor keeps room.
+// roomMost is the number of outputs for which an actor keeps room.
 const roomMost = 16
 
 func (u *unit) isOver() bool {
@@ -378,7 +380,8 @@ func (u *unit) isOver() bool {
 	return u.over
 }
 
-// notify has w resolved when the unit is over. It reports false if it is over already.
+// notify arranges for w to be resolved when the unit ends. It reports false if the unit has already
+// ended.
 func (u *unit) notify(w *actor.Promised[settled]) bool {
 	u.of.mu.Lock()
 	defer u.of.mu.Unlock()
@@ -388,7 +391,7 @@ func (u *unit) notify(w *actor.Promised[settled]) bool {
 	return !u.over
 }
 
-// crowded returns the oldest unit when so much is on its way that the next message has to wait.
+// crowded returns the oldest unit if so much is in flight that the next message has to wait.
 func (in *incarnation) crowded() *unit {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -398,8 +401,8 @@ func (in *incarnation) crowded() *unit {
 	return nil
 }
 
-// isCrowded reports whether so much is on its way that the next message has to wait. REQUIRES:
-// in.mu held.
+// isCrowded reports whether so much is in flight that the next message has to wait. REQUIRES: in.mu
+// held.
 func (in *incarnation) isCrowded() bool {
 	return len(in.units) > 0 && (in.ahead >= in.p.cfg.Ahead || in.bytes+in.held*outputBytes >= in.p.cfg.AheadBytes)
 }
@@ -411,7 +414,7 @@ func (in *incarnation) unfit() error {
 	return in.trouble()
 }
 
-// beginAnew returns the failure with which the actor is restarted, nil if it need not be.
+// beginAnew returns the failure with which the actor restarts, nil if it need not restart.
 func (in *incarnation) beginAnew() error {
 	if unfit := in.unfit(); unfit != nil {
 		return fmt.Errorf("%s begins anew: %w", in.id, unfit)
@@ -419,8 +422,8 @@ func (in *incarnation) beginAnew() error {
 	return nil
 }
 
-// trouble is the error with which what would leave is dropped, nil if it may leave.
-// REQUIRES: in.mu held.
+// trouble returns the error with which outputs are dropped, nil if they may leave. REQUIRES: in.mu
+// held.
 func (in *incarnation) trouble() error {
 	if in.refused != nil { // not cmp.Or, which takes as long as a lock
 		return in.refused

@@ -6,7 +6,7 @@ import "github.com/greenroom-go/greenroom/actor"
 type Inspection struct {
 	ID string `json:"id"`
 	// Number is the number of the last event that it has applied, or of its state. During a
-	// recovery that is how far it has come, and RecoverTo is where it ends.
+	// recovery, Number is the progress and RecoverTo the end.
 	Number    uint64 `json:"number"`
 	RecoverTo uint64 `json:"recover_to,omitempty"`
 	// Ready is true once it has recovered.
@@ -34,8 +34,8 @@ func (s *shell[M]) Inspect() any {
 	return i
 }
 
-// Inspect implements actor.Inspector, for while the actor does not answer: it replays a long past, or is
-// in a handler. It is called on any goroutine.
+// Inspect implements actor.Inspector for times when the actor does not answer, because it replays a
+// long past or runs a handler. It is called on any goroutine.
 func (g *gate[M]) Inspect() any {
 	if in := g.in.Load(); in != nil {
 		return in.inspect()
@@ -43,14 +43,14 @@ func (g *gate[M]) Inspect() any {
 	return nil
 }
 
-// isReady says that the actor is recovered.
+// isReady records that the actor is recovered.
 func (in *incarnation) isReady() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.ready = true
 }
 
-// inspect returns all but the actor's own view.
+// inspect returns everything except the actor's own view.
 func (in *incarnation) inspect() Inspection {
 	i, trouble := in.look()
 	if trouble != nil {

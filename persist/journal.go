@@ -34,7 +34,7 @@ const (
 	// MaxIDBytes is the length of the longest id, shard or name of a projection.
 	MaxIDBytes = 512
 	// PageRecords and PageBytes bound the records that a journal returns at once for one id or one
-	// partition. A first record that is larger than PageBytes comes alone.
+	// partition. A first record that is larger than PageBytes is returned alone.
 	PageRecords = 1024
 	PageBytes   = 1 << 20
 	// KeepSnapshots is how many snapshots of an id a journal keeps, since the newest may be broken.
@@ -51,7 +51,7 @@ const (
 //
 // The conformance suite is package journaltest; an implementation must pass it.
 type Journal interface {
-	// Info describes the journal. It does no input or output.
+	// Info describes the journal. It does no I/O.
 	Info() Info
 
 	// Claim makes the journal refuse, from now on, appends for the shard with a lower epoch,
@@ -60,9 +60,9 @@ type Journal interface {
 	// claims it before reading anything of it.
 	Claim(ctx context.Context, shard string, epoch uint64) error
 
-	// Load returns what there is of each id, in the order of ids; for an id that was never written,
-	// a Loaded with nothing but the ID. Each of them is of one moment. If Load fails because of one
-	// id, the others can be loaded one by one.
+	// Load returns what the journal has for each id, in the order of ids; for an id that was never
+	// written, a Loaded with nothing but the ID. Each Loaded is a consistent snapshot. If Load
+	// fails because of one id, the others can be loaded one by one.
 	Load(ctx context.Context, ids []string) ([]Loaded, error)
 
 	// Events returns the events of an id with numbers greater than after, in order: at least one if
@@ -156,7 +156,7 @@ func (p *Payload) sum(id string, number uint64) uint32 {
 type Record struct {
 	ID     string
 	Number uint64 // of the id, from 1 on, without a gap
-	// Position is the place in the partition; later commits have greater ones.
+	// Position is the place in the partition; later commits have greater positions.
 	Position uint64
 	Time     int64 // of the commit, in milliseconds since 1970
 	// Erased says that the record stands for an [Append.Erase] and has no payload.
@@ -172,24 +172,24 @@ type Snapshot struct {
 	Payload
 }
 
-// Loaded is what there is of an id.
+// Loaded is what a journal has for an id.
 type Loaded struct {
 	ID   string
-	Last uint64 // its number: that of what was appended last, 0 if nothing ever was
+	Last uint64 // the number of the last append, 0 if there was none
 	// Erased is the number of its last [Append.Erase], 0 if there was none: everything appended up
 	// to then is gone.
 	Erased uint64
-	// State is the state that was appended last, with its number; nil if there is none.
+	// State is the last appended state, with its number; nil if there is none.
 	State *Snapshot
 	// Snapshot is the newest snapshot, nil if there is none. Events are the first ones
 	// after it, as [Journal.Events] returns them.
 	Snapshot *Snapshot
 	Events   []Record
-	// Sent is the number of the last message that it has sent, delivered or not.
+	// Sent is the number of the last message that the id has sent, delivered or not.
 	Sent uint64
 	// Seen has, for each sender, the last message that the id has seen, ordered by sender.
 	Seen []Seen
-	// Reminders are all that it has set, by key.
+	// Reminders are all reminders of the id, by key.
 	Reminders []Reminder
 }
 
@@ -216,19 +216,19 @@ type Batch struct {
 	Cursors []Cursor
 }
 
-// Append is what one handler has recorded: all of it is written, or nothing.
+// Append is what one handler has recorded. It is written as a whole or not at all.
 type Append struct {
 	ID string
 	// Shard and Epoch say in whose name the id is written. Without a Shard the append can only be
-	// refused for its number.
+	// refused because of its number.
 	Shard string
 	Epoch uint64
 	// After is the number that the id must have.
 	After uint64
 	// Events are numbered After+1 and so on.
 	Events []Payload
-	// State replaces the state that the id had. Of several in a batch only the last one
-	// need be written. It takes a number if there are no events.
+	// State replaces the previous state of the id. If a batch has several, only the last need be
+	// written. It takes a number if there are no events.
 	State *Payload
 	// Snapshot is the state after the append: its number is [Append.Last]. The journal keeps
 	// the newest [KeepSnapshots] of an id.
@@ -320,7 +320,7 @@ func PartOf(id string) int {
 // a zero byte.
 func CheckID(id string) error { return checkText("id", id, 1) }
 
-// checkText says what is wrong with a text of at least that many bytes.
+// checkText returns an error if text is not valid or has fewer than least bytes.
 func checkText(what, text string, least int) error {
 	switch {
 	case len(text) < least || len(text) > MaxIDBytes:

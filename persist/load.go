@@ -43,7 +43,7 @@ type (
 	}
 )
 
-// patient is who waits for a reading, until it is gone.
+// patient is a caller that waits for a reading, until gone is set.
 type patient struct{ gone atomic.Bool }
 
 // read asks the loader until there is an answer, or ctx ends.
@@ -55,8 +55,8 @@ func read[R any](ctx context.Context, p *Persistence, request func(by *patient) 
 	})
 }
 
-// reading is something that an actor waits for. A read that fails is tried again, as long as the
-// one waits who has asked for it: who asks again wants another one.
+// reading is a read for which an actor waits. If it fails it is retried as long as the caller
+// waits; a caller that asks again makes a new reading.
 type reading struct {
 	number uint64
 	by     *patient
@@ -67,8 +67,8 @@ type reading struct {
 	delay  time.Duration
 }
 
-// loads is what the loader has to read, over all its incarnations: who waits for it would
-// otherwise ask again after a minute only. Owned by the loader's turn.
+// loads is what the loader has to read. It outlives the loader's incarnations, since callers would
+// otherwise ask again only after a minute. Owned by the loader's turn.
 type loads struct {
 	p    *Persistence
 	last uint64
@@ -77,7 +77,7 @@ type loads struct {
 	failing cause
 }
 
-// loader is the actor that reads from the journal for others. What is wanted while it reads is
+// loader is the actor that reads from the journal for others. Requests that come during a read are
 // read together next.
 type loader struct {
 	*loads
@@ -170,8 +170,8 @@ func (l *loads) read(ctx context.Context, list []*reading) (answers []func(), er
 	return answers, nil
 }
 
-// done answers, or sees to it that it is tried again: those that were loaded together one by
-// one, as one that cannot be read must keep no other from life.
+// done answers the readings, or retries them: ids that were loaded together are retried one by one,
+// since one that cannot be read must not keep others from starting.
 func (l *loader) done(ctx *actor.Context[any], m readDone) {
 	if m.err == nil {
 		l.failing.end()

@@ -46,24 +46,23 @@ type (
 // pair is a sender and a receiver, between which the order is kept.
 type pair struct{ from, to string }
 
-// pairQueue is what a pair has in memory.
+// pairQueue holds the messages of a pair that are in memory.
 type pairQueue struct {
 	list     []Outgoing // the first one is under way
 	delivery actor.Ref[any]
-	more     uint64 // the position from which on others are in the journal only, 0 for none
+	more     uint64 // the position from which on messages are only in the journal, 0 for none
 }
 
-// forgetID has the outbox, or the reminders, forget what an id has recorded that was erased.
+// forgetID tells the outbox or the reminders to forget what an erased id has recorded.
 type forgetID struct {
 	id   string
 	done chan struct{} // is closed then
 }
 
-// outbox is the actor that delivers what was sent with Send. It reads what is written to the
-// journal after that was committed, so that nothing is forgotten and nothing is delivered that a
-// crash takes back. For each pair one message is under way. What a pair has too much is left in
-// the journal and read again when the rest was delivered: a pair that cannot be served holds up
-// nobody else.
+// outbox is the actor that delivers messages of Send. It reads them from the journal after they are
+// committed, so that none is forgotten and none is delivered that a crash undoes. For each pair one
+// message is under way. Messages beyond the limit of a pair stay in the journal and are read when
+// the rest is delivered, so that a pair that cannot be served delays no other.
 type outbox struct {
 	backlog
 	after   [Parts]uint64
@@ -107,7 +106,7 @@ func (o *outbox) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// read reads what is not read yet, and what was left in the journal, by turns.
+// read alternates between reading new messages and those that were left in the journal.
 func (o *outbox) read(ctx *actor.Context[any]) {
 	if o.reading {
 		return
@@ -140,7 +139,7 @@ func (o *outbox) read(ctx *actor.Context[any]) {
 	})
 }
 
-// deliverAll begins to deliver what was read.
+// deliverAll begins to deliver the messages that were read.
 func (o *outbox) deliverAll(ctx *actor.Context[any], r outboxRead) {
 	if o.failed(ctx, r.err, r.from) {
 		return
@@ -179,8 +178,8 @@ func (o *outbox) leave(of pair, from uint64) {
 	o.drained = append(o.drained, of)
 }
 
-// forget takes out of memory what an id has sent, also what is under way and was not handled: it was
-// erased. What it has sent since is read again.
+// forget removes from memory what an erased id has sent, including messages under way that were not
+// handled. Messages sent since then are read again.
 func (o *outbox) forget(id string) {
 	if o.reading {
 		o.erased[id] = true
@@ -211,7 +210,7 @@ type Undelivered struct {
 // Inspect implements actor.Inspector.
 func (o *outbox) Inspect() any { return Undelivered{len(o.waiting), o.total, o.bytes} }
 
-// failed logs an error of the journal, and has what it is about read again after a while.
+// failed logs an error of the journal, and schedules another read after a while.
 func (o *outbox) failed(ctx *actor.Context[any], err error, again any) bool {
 	if err == nil {
 		o.failing.end()
@@ -251,8 +250,8 @@ func (o *outbox) readAgain(ctx *actor.Context[any], of pair) {
 	})
 }
 
-// goOn goes on with a pair that has left messages in the journal. Those that o.after says
-// are not read yet come with the others of the partition.
+// goOn continues a pair that has left messages in the journal. Messages after o.after come with the
+// others of the partition.
 func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 	if o.failed(ctx, r.err, r.of) {
 		return
@@ -282,8 +281,8 @@ func (o *outbox) goOn(ctx *actor.Context[any], r outboxReadAgain) {
 	o.next(ctx, r.of, p)
 }
 
-// next goes on with a pair: with its first message, or with what it has left in the journal. It forgets
-// one of which there is neither.
+// next continues a pair: with its first message, or with those left in the journal. It drops a pair
+// that has neither.
 func (o *outbox) next(ctx *actor.Context[any], of pair, p *pairQueue) {
 	switch {
 	case len(p.list) > 0:
@@ -295,7 +294,7 @@ func (o *outbox) next(ctx *actor.Context[any], of pair, p *pairQueue) {
 	}
 }
 
-// deliver has the first message of a pair delivered.
+// deliver starts the delivery of the first message of a pair.
 func (o *outbox) deliver(ctx *actor.Context[any], of pair) {
 	p := o.waiting[of]
 	m := &p.list[0]
@@ -316,7 +315,7 @@ func (o *outbox) delivered(ctx *actor.Context[any], m delivered) {
 	o.next(ctx, m.of, p)
 }
 
-// attempt is something that is to be delivered to an id: a message of another one, or a reminder.
+// attempt is something to be delivered to an id: a message of another id, or a reminder.
 type attempt struct {
 	from     string // the sender's id; of a reminder the id itself
 	number   uint64 // the sender's; 0 for a reminder
@@ -325,11 +324,11 @@ type attempt struct {
 	payload  Payload
 
 	delivery actor.Ref[any]
-	confirm  func(err error) // tells the delivery how it went
+	confirm  func(err error) // reports the result to the delivery
 }
 
-// delivery is the actor that delivers one thing, until it is confirmed. It is an actor of its own
-// so that the receiver knows by the sender of a message which one it is.
+// delivery is the actor that delivers one attempt, until it is confirmed. It is an actor of its own
+// so that the receiver can identify the attempt by the sender of the message.
 type delivery struct {
 	*attempt
 	p      *Persistence
@@ -339,8 +338,8 @@ type delivery struct {
 	waking bool // Wake was called and has not returned
 }
 
-// failedMin is how long what could not be handed over waits before it comes again, the first time;
-// then it doubles, up to patience.
+// failedMin is how long an attempt that failed waits before its first retry; then the wait doubles,
+// up to patience.
 const failedMin = 100 * time.Millisecond
 
 // The messages of a delivery, beside tryAgain and yourTurn.
@@ -358,7 +357,8 @@ func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any
 	return actor.Spawn(ctx, deliveryName(a.to)+"*", func() *delivery { return &delivery{attempt: a, p: p, done: done, parent: parent} })
 }
 
-// cancel ends a delivery: what it has sent is not handled any more, unless a handler runs already.
+// cancel ends a delivery: what it has sent is no longer handled, unless a handler is already
+// running.
 func (p *Persistence) cancel(to string, d actor.Ref[any]) {
 	p.receivers.forget(to, d)
 	d.Stop()
@@ -416,7 +416,8 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// try sends it, or tries again later. It may be sent more than once: the receiver knows.
+// try sends the attempt, or tries again later. It may be sent more than once, which the receiver
+// recognizes.
 func (d *delivery) try(ctx *actor.Context[any]) {
 	v, err := d.decode() // for each try: a handler may have changed the value
 	if err != nil {
@@ -470,14 +471,14 @@ func (d *delivery) wake(ctx *actor.Context[any]) {
 		func(_ struct{}, err error) any { return woke{err} })
 }
 
-// later tries again after a while, and lets others try meanwhile.
+// later retries after a while, and lets others try meanwhile.
 func (d *delivery) later(ctx *actor.Context[any], err error) {
 	d.p.receivers.leave(d.to, ctx.Self())
 	d.complain(ctx, err)
 	ctx.After("again", min(failedMin<<min(d.tries-1, 20), patience), tryAgain{})
 }
 
-// complain counts the tries. The first one that fails is logged.
+// complain counts failed tries, and logs the first.
 func (d *delivery) complain(ctx *actor.Context[any], err error) {
 	if d.tries == 0 {
 		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",

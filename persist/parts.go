@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// parts are partitions, one bit each: as a message, those in which something has been written, or
-// is to be read again.
+// parts is a set of partitions, one bit each. As a message, it names those in which something has
+// been written or has to be read again.
 type parts uint64
 
 const allParts = ^parts(0)
@@ -22,29 +22,30 @@ func (p parts) each() iter.Seq[int] {
 	}
 }
 
-// backlog is what an actor that follows the journal has to read, one question at a time.
+// backlog is what an actor that follows the journal has to read, one query at a time.
 type backlog struct {
 	p       *Persistence
 	unread  parts
 	reading bool
-	erased  map[string]bool // ids that were erased meanwhile: what is being read may be of before
+	erased  map[string]bool // ids erased meanwhile: what is being read may be older
 	failing cause
 }
 
-// begin says that nothing was read so far, and reports whether to read now: else Open says when.
+// begin records that nothing was read so far, and reports whether to read now; otherwise Open says
+// when.
 func (b *backlog) begin() bool {
 	b.unread, b.erased = allParts, make(map[string]bool)
 	return b.p.opened.Load()
 }
 
-// take returns what is to be read now.
+// take returns the partitions to read now.
 func (b *backlog) take() parts {
 	from := b.unread
 	b.unread, b.reading = 0, true
 	return from
 }
 
-// endRead says that what was read has been looked at.
+// endRead records that the result of a read was processed.
 func (b *backlog) endRead() {
 	b.reading = false
 	clear(b.erased)

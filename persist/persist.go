@@ -13,8 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/codec"
 )
 
-// ErrUnreadable says that what a journal has of an id cannot be read: its type is unknown, an
-// upcast fails, a checksum is wrong, or a number is missing. The actor stops; nothing is skipped.
+// ErrUnreadable says that a record of an id cannot be read: its type is unknown, an upcast fails, a
+// checksum is wrong, or a number is missing. The actor stops; nothing is skipped.
 var ErrUnreadable = errors.New("journal cannot be read")
 
 // Config configures [Open]. Only Types is required.
@@ -26,7 +26,7 @@ type Config struct {
 	// MiB. A held message or answer counts as 64 bytes.
 	Ahead      int
 	AheadBytes int
-	// BatchBytes is about how large a commit may be. It defaults to 4 MiB.
+	// BatchBytes is the approximate limit of the size of a commit. It defaults to 4 MiB.
 	BatchBytes int
 	// RetryMin and RetryMax are how long a failed commit or read waits before it is retried, the
 	// first time and at most. They default to 10 ms and 1 s.
@@ -73,14 +73,14 @@ type Persistence struct {
 // the actor "persist", whose children write and read, and fails with [actor.ErrNameTaken] if the
 // system already has one. It panics if the config has no types.
 //
-// Deliverables in the journal, which are messages, reminders and events for projections, are read
-// when Open is called, all of them, and after that whenever this Persistence has committed some in
-// that partition. They are delivered to actors of its own system. So where several processes write
-// to one journal, an actor can send only to actors of its own process. What a process leaves behind
-// when it ends is delivered when a process opens the journal the next time. What is then in the
-// journal is delivered by each process that has the receiver, or a Wake that spawns it: let only
-// one process have those. Even so a durable actor handles it once; a function of
-// [Persistence.Deliver] may get a message from two processes.
+// Deliverables in the journal, which are messages, reminders and events for projections, are all
+// read when Open is called, and after that whenever this Persistence has committed some in that
+// partition. They are delivered to actors of its own system. So if several processes write to one
+// journal, an actor can send only to actors of its own process. Deliverables that a process leaves
+// behind when it ends are delivered when a process next opens the journal: by each process that has
+// the receiver, or a Wake that spawns it, so let only one process have those. Even otherwise a
+// durable actor handles a deliverable once, but a function of [Persistence.Deliver] may get a
+// message from two processes.
 //
 // Shutdown of the system waits until everything is durable. Close the journal after that.
 func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*Persistence, error) {
@@ -101,7 +101,7 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	return p, nil
 }
 
-// keeper is the actor "persist", the parent of those that write and read.
+// keeper is the actor "persist", the parent of the actors that write and read.
 type keeper struct{ p *Persistence }
 
 // Init implements actor.Initializer.

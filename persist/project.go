@@ -70,7 +70,7 @@ func (p *Persistence) Project(name string, handle func(ctx context.Context, even
 	p.projections = append(p.projections, ref)
 	p.mu.Unlock()
 	p.projected.Add(1)
-	ref.Tell(context.Background(), allParts) // what was committed before it was on the list
+	ref.Tell(context.Background(), allParts) // for what was committed before it was registered
 	return func() { p.endProjection(ref) }, nil
 }
 
@@ -85,8 +85,8 @@ func (p *Persistence) endProjection(ref actor.Ref[any]) {
 	ref.Stop()
 }
 
-// alone waits until no handler of a projection of that name runs: one that was stopped may not have
-// returned when the next one begins. release is to be called then.
+// alone waits until no handler of a projection of that name runs: that of a stopped one may not
+// have returned when the next one begins. release must be called afterwards.
 func (p *Persistence) alone(ctx context.Context, name string) (release func(), err error) {
 	p.mu.Lock()
 	door := p.projecting[name]
@@ -107,7 +107,7 @@ func (p *Persistence) alone(ctx context.Context, name string) (release func(), e
 	return func() { <-door }, nil
 }
 
-// tellFollowers says in which partitions there are new events.
+// tellFollowers tells the followers in which partitions there are new events.
 func (p *Persistence) tellFollowers(fed parts) {
 	p.mu.Lock()
 	list, followers := p.projections, p.followers
@@ -199,8 +199,8 @@ func (a *projection) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// work passes the next page on: of the partition that comes after the one that was served last, so
-// that a busy one keeps no other out.
+// work handles the next page, of the partition after the one served last, so that a busy partition
+// does not starve the others.
 func (a *projection) work(ctx *actor.Context[any]) {
 	ready := uint64(a.unread &^ a.resting)
 	if a.busy || ready == 0 || a.after == nil {
@@ -241,7 +241,7 @@ func (a *projection) pass(ctx context.Context, part int, after uint64) (upTo uin
 	return upTo, a.handle(ctx, events)
 }
 
-// passed goes on after a page.
+// passed continues after a page.
 func (a *projection) passed(ctx *actor.Context[any], m projectedPage) {
 	switch {
 	case m.err != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// receivers are who can be sent to, by id.
+// receivers are the possible receivers of messages, by id.
 type receivers struct {
 	mu       sync.Mutex
 	by       map[string]*receiver        // guarded by mu, as is what follows
@@ -21,19 +21,19 @@ type receivers struct {
 	queues   map[string]*queue           // by the id of a receiver that has refused something
 }
 
-// queue is who delivers to a receiver that has refused something: one delivery tries at a time, and
-// the others wait, so that the receiver is not restarted more often than its supervisor allows.
+// queue is the deliveries to a receiver that has refused something: one tries at a time and the
+// others wait, so that the receiver is not restarted more often than its supervisor allows.
 type queue struct {
 	tries   int
 	trying  actor.PID
 	waiting []actor.Ref[any]
 }
 
-// yourTurn tells a delivery that it is the one to try, after a delay.
+// yourTurn tells a delivery to try, after a delay.
 type yourTurn struct{ delay time.Duration }
 
-// After a refusal nobody tries for refusedMin, then for twice as long each time, up to refusedMax:
-// of the 10 restarts a minute that an actor has by default that leaves some.
+// After a refusal no delivery tries for refusedMin, then for twice as long each time, up to
+// refusedMax. That leaves some of the 10 restarts a minute that an actor has by default.
 const (
 	refusedMin = time.Second
 	refusedMax = 15 * time.Second
@@ -65,7 +65,7 @@ func (rs *receivers) admit(to string, d actor.Ref[any]) bool {
 	return false
 }
 
-// refused says that a receiver has failed with what was delivered: that waits behind the others.
+// refused records that a receiver has failed on a delivery, which then waits behind the others.
 func (rs *receivers) refused(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
 	q := rs.queues[to]
@@ -85,7 +85,7 @@ func (rs *receivers) refused(to string, d actor.Ref[any]) {
 	tell()
 }
 
-// leave says that a delivery does not try any more: it has succeeded, or ended.
+// leave records that a delivery no longer tries, because it has succeeded or ended.
 func (rs *receivers) leave(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
 	q, tell := rs.queues[to], func() {}
@@ -103,9 +103,9 @@ func (rs *receivers) leave(to string, d actor.Ref[any]) {
 	tell()
 }
 
-// receiver is one that can be sent to.
+// receiver is a possible receiver of messages.
 type receiver struct {
-	// receive takes an attempt over; it confirms it unless it returns an error.
+	// receive accepts an attempt, and confirms it unless it returns an error.
 	receive func(ctx *actor.Context[any], a *attempt, v any) error
 	in      *incarnation // of a durable actor
 }
@@ -114,7 +114,7 @@ func newReceivers() *receivers {
 	return &receivers{by: make(map[string]*receiver), missing: make(map[string][]actor.Ref[any]), expected: make(map[actor.PID]*attempt), queues: make(map[string]*queue)}
 }
 
-// add makes a receiver known, in place of an earlier one of that id.
+// add registers a receiver, replacing an earlier one of that id.
 func (rs *receivers) add(id string, r *receiver) {
 	rs.mu.Lock()
 	rs.by[id] = r
@@ -145,8 +145,9 @@ func (rs *receivers) living(id string) *incarnation {
 	return nil
 }
 
-// of returns the receiver of an id, nil if there is none: then the delivery is told when there is,
-// and first says that of those that wait for it the delivery is the one to ask the program for it.
+// of returns the receiver of an id, nil if there is none: then the delivery is told when there is
+// one. first says that the delivery is the first to wait, and should ask the program for the
+// receiver.
 func (rs *receivers) of(id string, d actor.Ref[any]) (r *receiver, first bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -159,7 +160,7 @@ func (rs *receivers) of(id string, d actor.Ref[any]) (r *receiver, first bool) {
 	return nil, rs.missing[id][0] == d
 }
 
-// expect says which attempt a delivery makes.
+// expect records which attempt a delivery makes.
 func (rs *receivers) expect(delivery actor.PID, a *attempt) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -178,9 +179,9 @@ func (rs *receivers) forget(to string, d actor.Ref[any]) {
 	}
 }
 
-// attemptBy returns the attempt at the receiver id that the sender of a message makes, nil if it is
-// no delivery to that one: a message that another actor has forwarded keeps its sender. over says
-// that it was one, or that another one is to be tried first.
+// attemptBy returns the attempt that the sender of a message makes at the receiver id, nil if the
+// sender is not a delivery to that id: a message that another actor has forwarded keeps its sender.
+// over says that it was such a delivery, or that another one has to be tried first.
 func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bool) {
 	if !isDelivery(sender, id) {
 		return nil, false
@@ -195,11 +196,11 @@ func (rs *receivers) attemptBy(sender actor.PID, id string) (a *attempt, over bo
 	return a, a == nil
 }
 
-// deliveriesPath is what the paths of deliveries begin with.
+// deliveriesPath is the prefix of the paths of deliveries.
 const deliveriesPath = "/persist/"
 
-// deliveryName is the name of the deliveries to an id: it tells them from those to others, also
-// when they are over.
+// deliveryName returns the name of the deliveries to an id, which distinguishes them from those to
+// other ids even after their end.
 func deliveryName(to string) string {
 	h := fnv.New64a()
 	h.Write([]byte(to)) // never fails
@@ -229,7 +230,7 @@ func (p *Persistence) Deliver(address string, f func(ctx context.Context, from s
 	}})
 }
 
-// receiverOf is that of an actor.
+// receiverOf returns the receiver of an actor.
 func receiverOf[M any](ref actor.Ref[M], in *incarnation) *receiver {
 	return &receiver{in: in, receive: func(ctx *actor.Context[any], _ *attempt, v any) error {
 		m, ok := v.(M)

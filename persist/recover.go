@@ -16,28 +16,27 @@ type subject struct {
 	snapshots *snapshooter      // nil if it takes none
 }
 
-// replayer applies to an actor what a journal has of it.
+// replayer applies the records of an actor to it.
 type replayer struct {
 	types  *codec.Types
 	id     string
 	s      subject
-	at     uint64 // the number that the state has come to
+	at     uint64 // the number of the present state
 	bytes  int    // of the events that were applied
 	values []any
 }
 
-// recovery brings an actor to the state that its journal has. It may be tried again where it
-// was broken off.
+// recovery brings an actor to the state in the journal. It can be resumed where it was interrupted.
 type recovery struct {
 	replayer
 	in     *incarnation
-	avoid  *uint64 // with this number and higher ones snapshots are passed over, 0 for none
+	avoid  *uint64 // snapshots with this number or a higher one are skipped, 0 for none
 	loaded *Loaded
 	next   *actor.Future[[]Record] // the page after the one that is replayed, nil if it is not being read
 	by     *patient                // who waits for it
 }
 
-// run recovers, page by page. What an earlier incarnation has on its way is waited for first.
+// run recovers, page by page. It first waits for what an earlier incarnation has in flight.
 func (r *recovery) run(ctx context.Context) error {
 	in := r.in
 	if r.loaded == nil {
@@ -93,8 +92,8 @@ func (r *recovery) replayAll(ctx context.Context) error {
 	return nil
 }
 
-// erasedMeanwhile returns errErased in place of the error of a recovery if what it was to read was
-// erased after it had begun: then it is not the journal that cannot be read.
+// erasedMeanwhile returns errErased in place of the error of a recovery if the records were erased
+// after it had begun: then the journal is not at fault.
 func (r *recovery) erasedMeanwhile(ctx context.Context, err error, erased uint64) error {
 	if !errors.Is(err, ErrUnreadable) {
 		return err
@@ -125,7 +124,7 @@ func (r *recovery) page(ctx context.Context) ([]Record, error) {
 	return read(ctx, r.in.p, func(by *patient) actor.Request[[]Record] { return readEvents{patient: by, id: r.id, after: r.at} })
 }
 
-// readNext has the page after a number read, while the one before is replayed.
+// readNext starts reading the page after a number, while the previous page is replayed.
 func (r *recovery) readNext(ctx context.Context, after uint64) {
 	r.by = &patient{}
 	r.next = actor.AskFuture(ctx, r.in.p.loader, readEvents{patient: r.by, id: r.id, after: after}, actor.Within(patience))
@@ -138,15 +137,14 @@ func (r *recovery) forgetNext() {
 	}
 }
 
-// progress says how far recovery has come.
+// progress records how far recovery has come.
 func (in *incarnation) progress(at, of uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.last, in.recoverTo = at, of
 }
 
-// begin begins with the state, the snapshot, or the events that were loaded, if those are the
-// first.
+// begin starts from the loaded state, snapshot, or events if these are the first.
 func (r *recovery) begin(ctx context.Context, l *Loaded) error {
 	r.at = l.Erased
 	switch {
@@ -160,7 +158,7 @@ func (r *recovery) begin(ctx context.Context, l *Loaded) error {
 	return r.replay(l.Events)
 }
 
-// set takes a state over.
+// set sets the state.
 func (r *replayer) set(s *Snapshot) error {
 	if !s.Intact(r.id, s.Number) {
 		return r.unreadable(s.Number, "the state has a checksum that is wrong")
@@ -206,7 +204,7 @@ func (r *replayer) unreadable(number uint64, why string) error {
 	return fmt.Errorf("%w: number %d of %s: %s", ErrUnreadable, number, r.id, why)
 }
 
-// guarded calls what the user wrote; a panic is an error.
+// guarded calls the user's code and returns a panic as an error.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// remindersOfID is how many reminders of an id are under way at most. Of all ids it is
-// MaxUndelivered, beside one of each.
+// remindersOfID bounds the reminders of an id that are under way. For all ids together the bound is
+// MaxUndelivered, not counting one of each.
 const remindersOfID = 64
 
 // The messages of reminders, beside parts.
@@ -31,8 +31,8 @@ type (
 	earliest [Parts]int64
 )
 
-// due tells a reminder from the others that its key had before and has later: by its time, and
-// those of one time by the checksum of the message.
+// due distinguishes a reminder from earlier and later ones with the same key: by its time and, if
+// that is the same, by the checksum of the message.
 type due struct {
 	at  int64
 	sum uint32
@@ -40,26 +40,26 @@ type due struct {
 
 func dueOf(e *ReminderEdit) due { return due{e.At, e.Sum} }
 
-// reminder names one that is due.
+// reminder identifies a reminder that is due.
 type reminder struct {
 	id, key string
 	due
 }
 
 // reminders is the actor that delivers reminders when they are due. It reads those of a partition
-// in the order of their times, page after page, up to the first one that is not due: after a commit
-// that has an earlier one than it has a timer for, and when the next one is due. What an id has too
-// much is left in the journal, and read again when half of the others were delivered: those that
-// cannot be delivered take no room for all of them, and hide no later ones.
+// in the order of their times, page after page, up to the first that is not due: after a commit
+// with an earlier one than its timer, and when the next one is due. Reminders beyond the limit of
+// an id stay in the journal, and are read again when half of the others are delivered, so that
+// reminders that cannot be delivered neither use up all room nor hide later ones.
 type reminders struct {
 	backlog
-	going  parts                 // of which a page is to be read, or is being read
+	going  parts                 // partitions of which a page has to be or is being read
 	open   map[reminder]*ringing // those under way
 	ofID   map[string]int        // how many, by id
-	at     [Parts]Reminder       // where to go on
-	place  [Parts]Reminder       // what comes before it, or is it, is under way or was delivered
+	at     [Parts]Reminder       // where to continue reading
+	place  [Parts]Reminder       // everything up to it is under way or was delivered
 	behind parts                 // in which something was left after place
-	next   [Parts]int64          // when the timer comes, 0 if that is not known
+	next   [Parts]int64          // when the timer fires, 0 if unknown
 }
 
 // ringing is a reminder that is under way.
@@ -101,7 +101,7 @@ func (r *reminders) Receive(ctx *actor.Context[any], m any) error {
 	return nil
 }
 
-// readFrom has a partition read again, from that time on.
+// readFrom schedules another read of a partition, from that time on.
 func (r *reminders) readFrom(part int, at int64) {
 	r.unread |= 1 << part
 	if at <= r.place[part].At {
@@ -109,8 +109,8 @@ func (r *reminders) readFrom(part int, at int64) {
 	}
 }
 
-// end makes room for what was left in the journal. One that was read once more may have been set
-// again, to the same time.
+// end makes room for reminders that were left in the journal. A reminder that was read once more
+// may have been set again, to the same time.
 func (r *reminders) end(of reminder) {
 	ends := r.open[of]
 	if ends == nil {
@@ -131,7 +131,7 @@ func (r *reminders) end(of reminder) {
 	}
 }
 
-// forget forgets the reminders of an id, which were erased. Those that it has set since are read.
+// forget drops the erased reminders of an id. Those set since then are read.
 func (r *reminders) forget(id string) {
 	if r.reading {
 		r.erased[id] = true
@@ -186,7 +186,7 @@ func (r *reminders) read(ctx *actor.Context[any]) {
 	})
 }
 
-// took begins to deliver what is due, and wakes up for what will be next.
+// took begins to deliver what is due, and sets the timer for the next.
 func (r *reminders) took(ctx *actor.Context[any], m remindersRead) {
 	if m.err != nil {
 		if r.failing.isNew(m.err) {
@@ -205,7 +205,7 @@ func (r *reminders) took(ctx *actor.Context[any], m remindersRead) {
 	}
 }
 
-// isEnd takes a page, and reports whether it is the last one that is due.
+// isEnd processes a page, and reports whether it is the last one that is due.
 func (r *reminders) isEnd(ctx *actor.Context[any], page duePage, now time.Time) bool {
 	part := parts(1) << page.part
 	for i := range page.list {
@@ -230,7 +230,8 @@ func placeOf(r *Reminder) Reminder {
 	return Reminder{ID: r.ID, ReminderEdit: ReminderEdit{Key: r.Key, At: r.At}}
 }
 
-// start has a reminder delivered, unless there are too many. It reports whether it is under way.
+// start starts the delivery of a reminder, unless there are too many. It reports whether the
+// reminder is under way.
 func (r *reminders) start(ctx *actor.Context[any], m *Reminder) bool {
 	of := reminder{m.ID, m.Key, dueOf(&m.ReminderEdit)}
 	if same := r.open[of]; same != nil {

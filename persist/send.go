@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// send takes a message over that is to be delivered.
+// send records a message to be delivered.
 func (in *incarnation) send(to string, m any) {
 	if err := checkText("receiver", to, 1); err != nil {
 		panic("persist: Send: " + err.Error())
@@ -56,7 +56,7 @@ func (in *incarnation) encoded(what string, m any) *Payload {
 	return p
 }
 
-// hasHad reports whether the actor has handled before what an attempt delivers.
+// hasHad reports whether the actor has already handled what an attempt delivers.
 func (in *incarnation) hasHad(a *attempt) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -71,10 +71,10 @@ func (in *incarnation) had(a *attempt) bool {
 	return in.seen[a.from] >= a.number
 }
 
-// takeAttempt returns what the next unit says of the message that is handled, and its reminders:
-// with the last part of its handler that it has been. What the handler of a reminder does with the
-// key of that one goes with the last part as well: before, it would be another reminder, and the
-// handler that fails then would not get this one again. REQUIRES: in.mu held.
+// takeAttempt returns what the next unit records about the message being handled, and its
+// reminders. Only the last part of a divided handler records that the message was handled. Changes
+// to the key of the reminder being handled go with the last part as well: earlier they would
+// replace the reminder, and a handler that then fails would not get it again. REQUIRES: in.mu held.
 func (in *incarnation) takeAttempt(goesOn bool) (seen []Seen, edits, later []ReminderEdit) {
 	a := in.attempt
 	switch {

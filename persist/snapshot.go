@@ -16,10 +16,11 @@ const (
 	everyBytes  = 1 << 20
 )
 
-// errBegunAnew says that a snapshot cannot be taken over: what it has left in the state must go.
+// errBegunAnew says that a snapshot cannot be restored, and that the actor restarts because of what
+// it has left in the state.
 var errBegunAnew = errors.New("a snapshot is passed over, and the actor begins anew")
 
-// snapshooter is what an actor's methods Snapshot and Restore come to.
+// snapshooter wraps an actor's methods Snapshot and Restore.
 type snapshooter struct {
 	state   reflect.Type
 	take    func() (any, error)
@@ -57,8 +58,8 @@ func snapshotsOf(self any) (*snapshooter, error) {
 	}, nil
 }
 
-// takeSnapshot returns the state as it is to be written, nil if it cannot be: then the events
-// are what there is. REQUIRES: the actor's turn; in.mu not held.
+// takeSnapshot returns the encoded state, nil if it cannot be encoded: then there are only the
+// events. REQUIRES: the actor's turn; in.mu not held.
 func (in *incarnation) takeSnapshot() *Payload {
 	var p *Payload
 	err := guarded(func() error {
@@ -76,13 +77,12 @@ func (in *incarnation) takeSnapshot() *Payload {
 	return p
 }
 
-// isDue reports whether a snapshot is to be taken with so many more events. REQUIRES: in.mu held.
+// isDue reports whether a snapshot is due with so many more events. REQUIRES: in.mu held.
 func (in *incarnation) isDue(events, bytes int) bool {
 	return in.snapshots != nil && events > 0 && (in.since+events >= in.every || in.sinceBytes+bytes >= in.everyBytes)
 }
 
-// fromSnapshot begins with the newest snapshot that can be read, and with the beginning if there
-// is none.
+// fromSnapshot starts from the newest readable snapshot, or from the beginning if there is none.
 func (r *recovery) fromSnapshot(ctx context.Context, l *Loaded) error {
 	for s := *l.Snapshot; s.Number > l.Erased && r.s.snapshots != nil; {
 		if *r.avoid == 0 || s.Number < *r.avoid {
@@ -111,7 +111,7 @@ func (r *recovery) fromSnapshot(ctx context.Context, l *Loaded) error {
 	return nil
 }
 
-// restore takes a snapshot over.
+// restore restores a snapshot.
 func (r *replayer) restore(s *Snapshot) error {
 	if !s.Intact(r.id, s.Number) {
 		return errors.New("it has a checksum that is wrong")
@@ -126,7 +126,7 @@ func (r *replayer) restore(s *Snapshot) error {
 	return nil
 }
 
-// noteSnapshot says that there is a durable snapshot.
+// noteSnapshot records that there is a durable snapshot.
 func (in *incarnation) noteSnapshot(number uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

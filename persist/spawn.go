@@ -82,8 +82,8 @@ func (d *Durable[S]) bound(what string) *incarnation {
 
 // persistent is an actor that embeds Events or Durable.
 type persistent interface {
-	// bind makes the embedded value that of an incarnation of the actor self, and returns how
-	// it is recovered. With a nil incarnation it only says what is wrong.
+	// bind binds the embedded value to an incarnation of the actor self, and returns how it is
+	// recovered. With a nil incarnation it only checks.
 	bind(in *incarnation, self any) (subject, error)
 	registered(p *Persistence) error
 	// unbind undoes bind.
@@ -167,7 +167,8 @@ func (d *Durable[S]) unbind() { d.in = nil }
 
 func (*Durable[S]) registered(p *Persistence) error { return p.requireType(reflect.TypeFor[S]()) }
 
-// requireType says that a type is not registered. The cases of an interface are not known.
+// requireType returns an error if a type is not registered. It cannot check the implementations of
+// an interface.
 func (p *Persistence) requireType(t reflect.Type) error {
 	if t.Kind() == reflect.Interface {
 		return nil
@@ -272,7 +273,7 @@ func TrySpawn[M any, A actor.Actor[M]](p *Persistence, parent actor.Spawner, nam
 	return actor.TrySpawn(parent, name, newShell, o...)
 }
 
-// shellOf returns what makes the actor that the runtime sees, and its options.
+// shellOf returns the constructor of the actor that the runtime sees, and its options.
 func shellOf[M any, A actor.Actor[M]](p *Persistence, what, name string, newActor func() A, opts []Option) (func() *shell[M], []actor.SpawnOption) {
 	var o options
 	for _, opt := range opts {
@@ -285,7 +286,8 @@ func shellOf[M any, A actor.Actor[M]](p *Persistence, what, name string, newActo
 	return func() *shell[M] { return &shell[M]{Actor: newActor(), gate: g} }, append(o.actor, actor.Gated(g))
 }
 
-// check says what is wrong with an actor's type, as far as that can be known without one.
+// check reports what is wrong with an actor's type, as far as that can be known without an
+// instance.
 func (p *Persistence) check(t reflect.Type, name string, o *options) error {
 	if t.Kind() != reflect.Pointer {
 		return fmt.Errorf("the actor must be a pointer, not %s", t)
@@ -321,7 +323,7 @@ func (p *Persistence) check(t reflect.Type, name string, o *options) error {
 	return nil
 }
 
-// shell is the actor that the runtime sees: the user's, with its gate.
+// shell is the actor that the runtime sees: the user's actor with its gate.
 type shell[M any] struct {
 	actor.Actor[M]
 	gate     *gate[M]
@@ -362,8 +364,7 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	return nil
 }
 
-// Terminate implements actor.Terminator: what is on its way leaves before anybody hears of the
-// end.
+// Terminate implements actor.Terminator: outputs in flight leave before anybody learns of the end.
 func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	defer func() { // also when the user's panics
 		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)

@@ -69,7 +69,7 @@ func (v *verifier) run() error {
 	return err
 }
 
-// replayed is an actor that has come to its last state.
+// replayed is an actor in its last state.
 type replayed struct {
 	replayer
 	actor any

@@ -150,9 +150,9 @@ func (t *TLS) stamp() (s string) {
 	return s
 }
 
-// mqttProtocols are what clients of the MQTT broker may name (ALPN); the second one is named by devices
-// made for AWS IoT. A client that names only others is refused, so that nobody can lead a browser to the
-// broker as if that were the dashboard.
+// mqttProtocols are what clients of the MQTT broker may name (ALPN); the second one is named by
+// devices made for AWS IoT. A client that names only others is refused, so that nobody can direct a
+// browser to the broker as if it were the dashboard.
 var mqttProtocols = []string{"mqtt", "x-amzn-mqtt-ca"}
 
 // httpProtocols returns what clients of the HTTP API may name, an authority among them.

@@ -13,10 +13,12 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// NodeInfo is a node of a cluster, as [NodeConfig.Nodes] says. The zero value is a node of which nothing is known.
+// NodeInfo describes a node of a cluster, see [NodeConfig.Nodes]. The zero value is a node about
+// which nothing is known.
 type NodeInfo struct {
 	Name string
-	// State says in one word how the node is: "up", "drained" if it takes the store no more, "silent" if it does not answer.
+	// State is the state of the node: "up", "drained" if it no longer takes the store, or "silent"
+	// if it does not answer.
 	State string
 	// Lease reports whether it may own the store at this moment.
 	Lease bool
@@ -31,7 +33,7 @@ const (
 	maxMoves    = 50 // that are remembered
 )
 
-// clusterAPI shows the cluster of which the server is a node, to those who have it in their hands.
+// clusterAPI shows the cluster of which the server is a node to callers that may manage it.
 type clusterAPI struct {
 	front   *fronted // nil for none
 	runtime *entity.Runtime

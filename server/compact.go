@@ -11,9 +11,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/sqlite"
 )
 
-// ReadUsage says what the store at an address contains and what that takes, also while a server uses
-// it. The error wraps [os.ErrNotExist] for a directory without a store, and ErrStoreAddress,
-// sqlite.ErrSchema or postgres.ErrSchema.
+// ReadUsage returns what the store at an address contains and how much space that takes, even while
+// a server uses it. The error wraps [os.ErrNotExist] for a directory without a store, and
+// ErrStoreAddress, sqlite.ErrSchema or postgres.ErrSchema.
 func ReadUsage(ctx context.Context, address string) (entity.Usage, error) {
 	a, err := parseStore(address)
 	if err != nil {

@@ -97,7 +97,7 @@ type Config struct {
 	// console is available over HTTP only.
 	Console string
 
-	front *fronted // what is in front of the server, nil for nothing
+	front *fronted // the Front of the server, nil if there is none
 }
 
 func (c *Config) setDefaults() {

@@ -29,38 +29,43 @@ type NodeConfig struct {
 	// Secret is known to all nodes, and to nobody else: who knows it may do everything. It has at least 24 bytes,
 	// which must be random. Connections between nodes are TLS by which both prove that they know it.
 	Secret string
-	// Control answers requests that come by the link from those who know the secret, other than what nodes send on for
-	// clients. By default they are not found.
+	// Control answers requests over the link from peers that know the secret, other than those that
+	// nodes forward for clients. By default the answer is 404.
 	Control http.Handler
-	// Nodes, unless nil, returns the nodes of the cluster, in the order in which admins see them. It is called for each
-	// look at them, by several goroutines, on the node that owns the store. It may block as long as ctx lasts.
+	// Nodes, unless nil, returns the nodes of the cluster, in the order in which admins see them.
+	// It is called on the node that owns the store, for each request to show them, and may be
+	// called concurrently. It may block as long as ctx lasts.
 	Nodes func(ctx context.Context) ([]NodeInfo, error)
-	// Ended, unless nil, is called when the server that Own has started with a claim has ended although nobody had it
-	// end: it has failed, or the store has found that another server has taken it. The node answers nobody by itself any
-	// more, so it is to give up what made it the owner. Ended is called once for a claim, on a goroutine of its own, after
-	// the server has closed the store; Close waits for it.
+	// Ended, unless nil, is called when the server that Own has started with a claim has ended by
+	// itself: it has failed, or the store has found that another server has taken it. The node no
+	// longer answers clients by itself, so it must give up whatever made it the owner. Ended is
+	// called once for a claim, on a goroutine of its own, after the server has closed the store;
+	// Close waits for it.
 	Ended func(claim uint64, err error)
 }
 
-// Front is a node of a cluster of servers with one store, a database. One node at a time owns the store, and runs
-// a [Server] on it. Each of them listens for clients, and passes on to the owner what they send: HTTP by request, so
-// that connections survive a change of owner, and MQTT by connection. What comes while nobody is known to own the
-// store waits for some seconds. Streams of events end with the owner; their clients resume with the next one, on any node, from
-// the last cursor that they have seen. So do clients of MQTT whose sessions last, if the owner has ended in order, and logins of
-// browsers in any case.
+// Front is a node of a cluster of servers with one store, a database. One node at a time owns the
+// store, and runs a [Server] on it. Each node listens for clients, and forwards to the owner what
+// they send: HTTP by request, so that connections survive a change of owner, and MQTT by
+// connection. Requests and connections that come while no owner is known wait for some seconds.
+// Streams of events end with the owner; their clients resume with the next one, on any node, from
+// the last cursor that they have seen. The same holds for MQTT clients with lasting sessions, if
+// the owner shut down in order, and for browser logins in any case.
 //
-// /healthz and /metrics are those of each node. A node that passes on has metrics of its own only, whose names begin with
-// greenroom_node, and shows them to those who may read the owner's; the owner has them among its others.
+// Each node answers /healthz and /metrics itself. A node that forwards has only metrics whose names
+// begin with greenroom_node, and shows them to callers that may read the owner's; the owner has
+// them in addition to its others.
 //
-// Who the owner is, is not for the Front to decide: [Front.Own], [Front.Release] and [Front.Abandon] say that it is this
-// node, and no longer, and [Front.Follow] that it is another one. It is safe for concurrent use.
+// The Front does not decide which node is the owner: [Front.Own] makes it this node,
+// [Front.Release] and [Front.Abandon] end that, and [Front.Follow] names another node. A Front is
+// safe for concurrent use.
 type Front struct {
 	cfg     Config
 	node    NodeConfig
 	log     *slog.Logger
 	secure  *certificates // nil without TLS
 	conns   *httpConns    // of clients that speak HTTP
-	mqtts   *httpConns    // of clients that speak MQTT, while they wait or are passed on
+	mqtts   *httpConns    // of clients that speak MQTT, while they wait or are forwarded
 	guests  *httpConns    // of the link, until they have proved that they know the secret
 	keyed   *tls.Config
 	metrics *frontMetrics
@@ -76,15 +81,15 @@ type Front struct {
 	work    sync.WaitGroup
 
 	mu      sync.Mutex
-	now     *answerer     // guarded by mu; who answers clients, nil if nobody is known to
-	epoch   uint64        // guarded by mu; the greatest of an owner
-	changed chan struct{} // guarded by mu; closed when now is another one
+	now     *answerer     // guarded by mu; what answers clients, nil if no owner is known
+	epoch   uint64        // guarded by mu; the greatest epoch of an owner
+	changed chan struct{} // guarded by mu; closed when now changes
 	drained sync.WaitGroup
 
 	sessions *handed // guarded by mu; of actor systems, nil if none is connected by the link
 }
 
-// answerer is who answers clients: a server on this node, or another node.
+// answerer answers clients: a server on this node, or another node.
 type answerer struct {
 	node  string
 	epoch uint64
@@ -94,11 +99,11 @@ type answerer struct {
 	local   *Server // nil on another node
 	held    func() bool
 	in      *handed            // MQTT connections for it
-	stopRun context.CancelFunc // has it end in order
+	stopRun context.CancelFunc // shuts it down in order
 	ran     chan struct{}      // closed when it has ended
 	taken   atomic.Bool        // another server has taken the store
 
-	ctx    context.Context //nolint:containedctx // ends when somebody else answers
+	ctx    context.Context //nolint:containedctx // ends when another answerer takes over
 	cancel context.CancelFunc
 
 	requests sync.WaitGroup // that the local server answers
@@ -110,26 +115,27 @@ type answerer struct {
 }
 
 const (
-	// MaxForwarded bounds the MQTT connections that a node of a cluster passes on to the owner of the store.
-	// A further one displaces the oldest one of the address with most of those that have not logged in, or
-	// waits if all have.
+	// MaxForwarded bounds the MQTT connections that a node of a cluster forwards to the owner of
+	// the store. A further one displaces a connection that has not logged in, the oldest of the
+	// address with the most such connections, or waits if all have logged in.
 	MaxForwarded = 20_000
 
 	// maxGuests bounds the connections to the link of a node that have not proved that they know the secret. Each is
 	// given linkWithin, and a further one displaces another as with MaxForwarded.
 	maxGuests = 64
 
-	// knownWithin is the time by which the broker of the owner has closed a connection on which nobody has logged in: ten
-	// seconds for CONNECT, and as many for a login. A node that passes it on does not see what is said, since it may be
-	// encrypted.
+	// knownWithin is the time by which the broker of the owner has closed a connection on which
+	// nobody has logged in: ten seconds for CONNECT, and as many for a login. A node that forwards
+	// it cannot see the login, since the connection may be encrypted.
 	knownWithin = 25 * time.Second
 
-	ownerWithin = 10 * time.Second // so long what comes waits for an owner
+	ownerWithin = 10 * time.Second // how long requests and connections wait for an owner
 	linkWithin  = 5 * time.Second  // for a handshake between nodes
 
-	heldTick = 50 * time.Millisecond // how often it is looked at whether a lease holds again
+	heldTick = 50 * time.Millisecond // how often to check whether a lease holds again
 
-	// answersWithin is for a former owner on another node to answer what it has got. It may be frozen.
+	// answersWithin is the time that a former owner on another node has to answer what it has
+	// received. It may be frozen.
 	answersWithin = 250 * time.Millisecond
 )
 
@@ -202,8 +208,9 @@ func (f *Front) MQTTAddr() string { return f.mqttLn.Addr().String() }
 // LinkAddr returns the address for the other nodes, host:port.
 func (f *Front) LinkAddr() string { return f.linkLn.Addr().String() }
 
-// Run serves clients until ctx ends, and then closes everything; Release before has the server end in order. It returns nil
-// once that is done, and the error of a listener that has failed.
+// Run serves clients until ctx ends, and then closes everything; call Release before to shut the
+// server down in order. It returns nil once that is done, or the error of a listener that has
+// failed.
 func (f *Front) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	clients := f.conns.listener(f.httpLn)
@@ -224,8 +231,8 @@ func (f *Front) Run(ctx context.Context) error {
 	return err
 }
 
-// Close closes everything at once, and waits until that is done. A server that still runs ends in order, and is waited
-// for as well.
+// Close closes everything at once, and waits until that is done. If the server is still running,
+// Close shuts it down in order and waits for that as well.
 func (f *Front) Close() {
 	f.Abandon()
 	f.mu.Lock()
@@ -247,10 +254,10 @@ func (f *Front) Close() {
 	f.drained.Wait()
 }
 
-// Own opens the store with a claim, the epoch with which this node owns it, and has a server on it answer clients:
-// here and, by their links, on the other nodes. held reports whether the node still owns the store; it is asked for
-// each request, and must not block. Own returns when the server has started. It fails with an error of [New], and
-// if a later owner is known.
+// Own opens the store with a claim, the epoch with which this node owns it, and starts a server on
+// it that answers clients: here and, by their links, on the other nodes. held reports whether the
+// node still owns the store; it is asked for each request, and must not block. Own returns when the
+// server has started. It fails with an error of [New], and if a later owner is known.
 //
 // The server ends with Release, Abandon or Close, if another node has a later epoch, and if the store finds
 // that another server has taken it.
@@ -312,8 +319,8 @@ func (f *Front) run(ctx context.Context, a *answerer) {
 	}
 }
 
-// Release has the server on this node end in order: requests and messages that have come are answered, and what comes
-// meanwhile waits for the next owner. It waits for that as long as ctx lasts.
+// Release shuts the server on this node down in order: requests and messages that have arrived are
+// answered, and later ones wait for the next owner. It waits for that as long as ctx lasts.
 func (f *Front) Release(ctx context.Context) error {
 	f.mu.Lock()
 	a := f.now
@@ -332,8 +339,8 @@ func (f *Front) Release(ctx context.Context) error {
 	}
 }
 
-// Abandon has the server on this node answer nobody any more, at once, since it does not own the store. It does not
-// wait for its end.
+// Abandon stops the server on this node from answering anybody, at once, because the node does not
+// own the store. It does not wait for the server's end.
 func (f *Front) Abandon() {
 	f.mu.Lock()
 	a := f.now
@@ -343,8 +350,8 @@ func (f *Front) Abandon() {
 	}
 }
 
-// Follow says which node owns the store, with which epoch, and the address of its link. It ignores an owner
-// of an earlier epoch than one that is known, and this node itself, of which Own says so.
+// Follow says which node owns the store, with which epoch, and the address of its link. It ignores
+// an owner with an earlier epoch than the known one, and this node itself, for which Own is called.
 func (f *Front) Follow(node, link string, epoch uint64) {
 	if node == f.node.Name {
 		return
@@ -375,7 +382,8 @@ func (f *Front) newAnswerer(node, link string, epoch uint64) *answerer {
 	return a
 }
 
-// replace has another one answer, unless that is known already, or a later one is. It reports whether it has.
+// replace makes a the answerer, unless it or a later one is known already. It reports whether it
+// has.
 func (f *Front) replace(a *answerer) bool {
 	f.mu.Lock()
 	old := f.now
@@ -395,7 +403,7 @@ func (f *Front) replace(a *answerer) bool {
 	return true
 }
 
-// remove has nobody answer if a does.
+// remove removes the answerer if it is a.
 func (f *Front) remove(a *answerer) {
 	f.mu.Lock()
 	if f.now == a {
@@ -405,14 +413,14 @@ func (f *Front) remove(a *answerer) {
 	f.discard(a)
 }
 
-// set is the change itself. The caller holds mu.
+// set changes the answerer. The caller holds mu.
 func (f *Front) set(a *answerer) {
 	f.now = a
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// discard ends what an answerer does. The server on this node has no time: its connections are closed before.
+// discard ends an answerer. The server on this node gets no time: its connections are closed first.
 func (f *Front) discard(a *answerer) {
 	a.end()
 	if a.local != nil {
@@ -436,17 +444,17 @@ func (a *answerer) end() {
 	}
 }
 
-// answers returns who answers clients other than not, of whom the caller knows that it does not. It waits for one.
-// A server on this node answers only while the node owns the store.
+// answers returns the answerer, waiting for one other than not, which the caller knows does not
+// answer. A server on this node answers only while the node owns the store.
 func (f *Front) answers(ctx context.Context, not *answerer) (*answerer, error) {
 	for {
-		if ctx.Err() != nil { // or who is turned away each time would come again without an end
+		if ctx.Err() != nil { // otherwise a caller that is always turned away would try again forever
 			return nil, errNoOwner
 		}
 		f.mu.Lock()
 		a, changed := f.now, f.changed
 		f.mu.Unlock()
-		if a != nil && a != not && (a.local == nil || a.held()) { // not under the lock: it may take others
+		if a != nil && a != not && (a.local == nil || a.held()) { // not under the lock: it may take other locks
 			return a, nil
 		}
 		select {
@@ -458,5 +466,5 @@ func (f *Front) answers(ctx context.Context, not *answerer) (*answerer, error) {
 	}
 }
 
-// errNoOwner says that nobody is known to own the store.
+// errNoOwner says that no owner of the store is known.
 var errNoOwner = problemf(http.StatusServiceUnavailable, "no node of the cluster owns the store at the moment; try again")

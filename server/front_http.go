@@ -22,7 +22,7 @@ import (
 
 // The headers of requests between nodes. Those of clients are removed.
 const (
-	clientHeader = "Greenroom-Client"    // who has sent it, see client
+	clientHeader = "Greenroom-Client"    // the sender, see client
 	refuseHeader = "Greenroom-Not-Owner" // in an answer: the node that was asked does not own the store, and nothing was done
 	knownHeader  = "Greenroom-Known"     // in an answer: the client has logged in
 )
@@ -30,13 +30,13 @@ const (
 // maxReplayed bounds the body of a request that is kept so that it can be sent again.
 const maxReplayed = 1 << 20
 
-// client is who has sent a request to a node, for the owner of the store.
+// client identifies the sender of a request to a node, for the owner of the store.
 type client struct {
 	Address string `json:"address"`
 	TLS     bool   `json:"tls,omitempty"`
-	// Certificate is the one that was verified, in DER.
+	// Certificate is the verified client certificate, in DER.
 	Certificate []byte `json:"certificate,omitempty"`
-	// Until is when it expires, or one that vouches for it.
+	// Until is when the certificate, or one that vouches for it, expires.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -53,7 +53,7 @@ func (c *client) header() string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// apply makes a request one that this client has sent.
+// apply makes a request appear as sent by this client.
 func (c *client) apply(r *http.Request) error {
 	r.RemoteAddr, r.TLS = c.Address, nil
 	if !c.TLS {
@@ -112,7 +112,8 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve has the server on this node answer a request. It reports false if that does not take any more.
+// serve lets the server on this node answer a request. It reports false if the server accepts no
+// more requests.
 func (a *answerer) serve(w http.ResponseWriter, r *http.Request) bool {
 	a.fence.RLock()
 	if a.closed.Load() || a.ctx.Err() != nil || !a.held() {
@@ -144,7 +145,7 @@ func (a *answerer) use(conn net.Conn, n int) {
 	}
 }
 
-// finish waits until the requests that have come are answered.
+// finish waits until the requests that have arrived are answered.
 func (a *answerer) finish(ctx context.Context) {
 	a.fence.Lock()
 	a.closed.Store(true)
@@ -160,7 +161,7 @@ func (a *answerer) finish(ctx context.Context) {
 	}
 }
 
-// forward passes a request on to the owner.
+// forward forwards a request to the owner.
 func (f *Front) forward(w http.ResponseWriter, r *http.Request) {
 	if stay, ok := f.keep(r); ok {
 		defer stay.Leave()
@@ -206,8 +207,8 @@ func (f *Front) forward(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// keep reports whether the body of a request is to be kept, and there is room for it: an address may have as much as it
-// leaves for others. The caller gives it back.
+// keep reports whether the body of a request should be kept and there is room for it: an address
+// may use as much as it leaves for others. The caller releases the room.
 func (f *Front) keep(r *http.Request) (stay *intake.Stay, ok bool) {
 	if r.ContentLength <= 0 || r.ContentLength > maxReplayed {
 		return nil, false
@@ -222,8 +223,8 @@ func (f *Front) keep(r *http.Request) (stay *intake.Stay, ok bool) {
 	}
 }
 
-// forwardedBody is the body of a request that is passed on as it comes. How long it may take in all is for
-// the owner to say, which ends its connection.
+// forwardedBody is the body of a request that is forwarded as it comes. The owner limits how long
+// it may take in all, by ending its connection.
 type forwardedBody struct {
 	io.ReadCloser
 	rc    *http.ResponseController
@@ -263,8 +264,8 @@ func (w *forwardedWriter) Write(p []byte) (int, error) {
 // Unwrap returns the writer for an [http.ResponseController].
 func (w *forwardedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// forwarder is the http.RoundTripper of what is passed on. What certainly had no effect, or may have it twice, is sent
-// again to the next owner.
+// forwarder is the http.RoundTripper for forwarded requests. A request that certainly had no
+// effect, or may have it twice, is sent again to the next owner.
 type forwarder Front
 
 // RoundTrip implements http.RoundTripper.
@@ -298,7 +299,7 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 		switch {
 		case errors.Is(err, keyed.ErrOtherSecret):
 			return nil, problemf(http.StatusBadGateway, "node %q does not know the secret of node %q, which owns the store: all nodes must have the same", f.node.Name, a.node)
-		case err == nil && (within.Err() != nil || !again): // refused, and what has gone of the body is not kept
+		case err == nil && (within.Err() != nil || !again): // refused, and the part of the body that was sent is not kept
 			return nil, errNoOwner
 		case within.Err() != nil || !again:
 			return nil, err
@@ -307,8 +308,8 @@ func (t *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// recognizedBy notes whether the answer to a request says that its client has logged in. A client of MQTT over a
-// WebSocket has not yet.
+// recognizedBy records whether the answer to a request says that its client has logged in. A client
+// of MQTT over a WebSocket has not yet.
 func recognizedBy(r *http.Request, resp *http.Response) {
 	if resp.Header.Get(knownHeader) != "" {
 		resp.Header.Del(knownHeader)
@@ -326,7 +327,7 @@ func recognizedBy(r *http.Request, resp *http.Response) {
 	}
 }
 
-// pause waits until somebody else answers than a, or a moment.
+// pause waits for another answerer than a, or for a moment.
 func (f *Front) pause(ctx context.Context, a *answerer) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
@@ -359,13 +360,13 @@ func (a *answerer) tripOnce(r *http.Request) (resp *http.Response, sent bool, er
 	return resp, true, nil
 }
 
-// isDial reports whether a request has failed since there was no connection.
+// isDial reports whether a request has failed because there was no connection.
 func isDial(err error) bool {
 	op, ok := errors.AsType[*dialError](err)
 	return ok && op != nil
 }
 
-// heldBody is a body that ends with the one who answers.
+// heldBody is a body that ends with its answerer.
 type heldBody struct {
 	io.ReadCloser
 	done func()
@@ -415,7 +416,7 @@ func (f *Front) serveLink(w http.ResponseWriter, r *http.Request) {
 // healthPath is that of the health of a node.
 const healthPath = "/healthz"
 
-// nodeHealthJSON says that a node passes on what clients send.
+// nodeHealthJSON is the health of a node that forwards what clients send.
 type nodeHealthJSON struct {
 	Status string `json:"status"`
 	// The node that was asked.

@@ -18,13 +18,13 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// What is spoken between nodes (ALPN).
+// The protocols between nodes (ALPN).
 const (
 	linkHTTP = "greenroom-http"
 	linkMQTT = "greenroom-mqtt" // the address of the client, the answer, and then its bytes
 )
 
-// taken and refused are the answers to an MQTT connection that is passed on.
+// taken and refused are the answers to a forwarded MQTT connection.
 const (
 	refused = 0
 	taken   = 1
@@ -117,7 +117,7 @@ func (f *Front) accept(ln net.Listener, serve func(net.Conn)) {
 	}
 }
 
-// takeMQTT takes a connection that another node passes on.
+// takeMQTT accepts a connection that another node forwards.
 func (f *Front) takeMQTT(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(linkWithin))
 	from, err := readAddress(conn)
@@ -178,8 +178,8 @@ func (f *Front) acceptMQTT() {
 	})
 }
 
-// passMQTT passes a connection on to another node, and returns when it has ended. It reports false if that
-// has not taken it.
+// passMQTT forwards a connection to another node, and returns when it has ended. It reports false
+// if that node has not accepted it.
 func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 	from := nc.RemoteAddr().String()
 	ctx, cancel := context.WithCancel(ctx)
@@ -217,7 +217,7 @@ func (f *Front) passMQTT(ctx context.Context, a *answerer, nc net.Conn) bool {
 	return true
 }
 
-// fronted is what a server behind a Front has of it.
+// fronted is what a server behind a Front gets from it.
 type fronted struct {
 	http, mqtt net.Listener
 	finish     func(ctx context.Context) // called before it ends
@@ -248,7 +248,7 @@ type handed struct {
 
 	mu     sync.Mutex
 	open   map[*handedConn]struct{} // guarded by mu
-	closed chan struct{}            // closed under mu, when none is taken any more
+	closed chan struct{}            // closed under mu, when no more are accepted
 }
 
 func newHanded(at net.Addr) *handed {
@@ -272,7 +272,7 @@ func (c *handedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// hand gives a connection to who accepts. It reports false if nobody does any more.
+// hand passes a connection to Accept. It reports false if the listener is closed.
 func (h *handed) hand(nc net.Conn) bool {
 	c := &handedConn{nc, h}
 	h.mu.Lock()

@@ -13,20 +13,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metricsPath is that of the metrics of a node: those of its server if it owns the store, and its own.
+// metricsPath is the path of the metrics of a node: its own and, if it owns the store, those of its
+// server.
 const metricsPath = "/metrics"
 
 // frontMetrics are the metrics of a node of a cluster, whose names begin with greenroom_node. The server that owns the
 // store has them among its own.
 type frontMetrics struct {
-	handler    http.Handler // of a node that passes on
+	handler    http.Handler // of a node that forwards
 	http, mqtt passMetrics
 	waited     prometheus.Histogram
 	refused    prometheus.Counter
 	all        []prometheus.Collector
 }
 
-// passMetrics count what a node has passed on, by what came of it.
+// passMetrics count what a node has forwarded, by the result.
 type passMetrics struct{ passed, noOwner, failed prometheus.Counter }
 
 func newFrontMetrics(f *Front) *frontMetrics {

@@ -202,7 +202,7 @@ func writeDiagram(out io.Writer, f *Failure) error {
 
 // arrow returns the line of a diagram for an event; name returns that of an actor.
 func arrow(e Event, name func(actor.PID) string) string {
-	what, known := map[string]string{"turn": "signals", "resume": "goes on", "pipe": "work of a Pipe"}[e.Kind]
+	what, known := map[string]string{"turn": "signals", "resume": "continues", "pipe": "work of a Pipe"}[e.Kind]
 	switch {
 	case e.Kind == "turn" && e.Message != "":
 		return fmt.Sprintf("    %s->>%s: %s\n", name(e.From), name(e.Actor), plain(e.Message+" "+e.Content))

@@ -1,3 +1,3 @@
-// Package history compares ways to pack the history of a key: that of entity/block beside
-// others. It has tests only.
+// Package history compares ways to pack the history of a key, among them that of entity/block. It
+// contains only tests.
 package history

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Buffers are two slices that change roles: who sends appends to one under a lock, and who
-// receives takes the whole of it and works through it without the lock. The zero value is
-// an empty mailbox for any number of senders and one receiver.
+// Buffers are two slices that swap roles: senders append to one under a lock, and the receiver
+// takes the whole slice and works through it without the lock. The zero value is an empty mailbox
+// for any number of senders and one receiver.
 type Buffers[T any] struct {
 	lock  atomic.Bool
 	in    []T // guarded by lock

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// List is a list of nodes without a lock: who sends swaps himself in as the last node and then
-// links the one before to himself; who receives follows the links. It is Vyukov's queue of
-// many producers and one consumer. Nodes come from a pool, since a sender has no
-// place of its own to keep them. Make one with [NewList].
+// List is a lock-free list of nodes: a sender swaps its node in as the last one and then links the
+// previous node to it; the receiver follows the links. It is Vyukov's queue of many producers and
+// one consumer. Nodes come from a pool, since a sender has no place of its own to keep them. Make
+// one with [NewList].
 type List[T any] struct {
 	last atomic.Pointer[node[T]]
 	_    [56]byte
@@ -36,8 +36,8 @@ func (l *List[T]) Put(v T) {
 	l.last.Swap(n).next.Store(n)
 }
 
-// Take returns the oldest value. It reports false when there is none, or when the sender
-// of it is just about to link it.
+// Take returns the oldest value. It reports false when there is none, or when its sender has not
+// linked it yet.
 func (l *List[T]) Take() (v T, ok bool) {
 	n := l.at.next.Load()
 	if n == nil {

@@ -1,7 +1,6 @@
-// Package workload holds what is measured: each workload is written once,
-// against [Adapter], and validates its own counts. A runtime is added by an
-// adapter, a file in package runtimes; nothing here knows one runtime from
-// another.
+// Package workload contains the workloads: each is written once, against [Adapter], and validates
+// its own counts. To add a runtime, add an adapter, a file in package runtimes; nothing here
+// distinguishes runtimes.
 //
 // A run that lost, doubled or invented a message, or that answered wrongly,
 // is an error and never a figure.
@@ -13,19 +12,17 @@ import "time"
 // than what Go boxes for nothing, so that a runtime that boxes shows it.
 type Msg struct{ N int64 }
 
-// Handler is what an actor does about a message. It is called for one message
-// of an actor at a time, and its C is good for this call only.
+// Handler handles a message of an actor. It is called for one message of an actor at a time, and
+// its C is valid only during the call.
 type Handler[C any] func(ctx C, m Msg)
 
-// Adapter is a runtime as the workloads see it. C is what a handler is given
-// to act with, R a reference to an actor that is told things, S a reference to
-// an actor that answers. The zero C stands for the outside: whoever holds it is
-// no actor but a plain goroutine.
+// Adapter is a runtime as the workloads see it. C is what a handler is given to act with, R a
+// reference to an actor that is told things, S a reference to an actor that answers. The zero C
+// stands for the outside: its holder is not an actor but a plain goroutine.
 //
-// An adapter uses its runtime in the fastest way that the runtime documents,
-// and hands each message on as it came. The workloads call all methods from
-// several goroutines at once, those with a non-zero C in the handler it was
-// given to.
+// An adapter uses its runtime in the fastest way that the runtime documents, and passes each
+// message on unchanged. The workloads call all methods from several goroutines at once, those with
+// a non-zero C in the handler it was given to.
 //
 // The type parameters let a call reach the runtime without boxing anything;
 // what is left is one indirect call for each method, about a nanosecond, and

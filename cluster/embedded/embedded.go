@@ -1,12 +1,14 @@
-// Package embedded has a NATS server with JetStream in the process, for programs that need no NATS installed:
+// Package embedded runs a NATS server with JetStream in the process, for programs that should not
+// need an installed NATS:
 //
 //	server, err := embedded.Start(embedded.Config{Dir: "data/nats"})
 //	nc, err := server.Connect(ctx)
 //	engine, err := nats.Open(ctx, nc, nats.Config{})
 //	node, err := cluster.Join(sys, cluster.Config{Engine: engine, …})
 //
-// It serves journals of package persist/jetstream as well. With one server, the cluster waits while that one is
-// away. Three, each in a process of its own, are a cluster of servers that survives the loss of any of them:
+// It serves journals of package persist/jetstream as well. With one server, the cluster waits while
+// that one is unavailable. Three, each in a process of its own, are a cluster of servers that
+// survives the loss of any of them:
 //
 //	embedded.Start(embedded.Config{
 //		Name: "n1", Dir: "data/nats", Addr: "10.0.0.1:4222", RouteAddr: "10.0.0.1:6222", Secret: secret,
@@ -55,31 +57,34 @@ const (
 	clusterDir = "nats-cluster"
 )
 
-// Config says what a server does. Dir is needed.
+// Config configures a server. Dir is required.
 type Config struct {
 	// Dir is the folder in which it keeps its streams. No other server may use it.
 	Dir string
-	// Addr is the address for clients in other processes, with the port 0 for any; by default there is
-	// none, and [Server.Connect] is the only way; a server with Routes needs one, and has a free port of the loopback
-	// address. Without Secret it must be a loopback address.
+	// Addr is the address for clients in other processes; port 0 chooses a free port. By default
+	// there is none, and [Server.Connect] is the only way to connect; a server with Routes needs an
+	// address, by default a free port of the loopback address. Without Secret it must be a loopback
+	// address.
 	Addr string
-	// Secret is what clients and the other servers have to know. It is sent as it is.
+	// Secret is what clients and the other servers have to know. It is sent unencrypted.
 	Secret string
 
-	// Routes are the addresses of all servers of a cluster, whose own may be among them; by default there
-	// is one server. All that there are have the same RouteAddr for each other, and different names.
+	// Routes are the addresses of all servers of a cluster, possibly including this one; by default
+	// there is one server. They are the RouteAddr of the servers, which must have different names.
 	Routes []string
-	// RouteAddr is the address for the other servers. It is needed if there are Routes. Without Secret it
-	// must be a loopback address.
+	// RouteAddr is the address for the other servers. It is required if there are Routes. Without
+	// Secret it must be a loopback address.
 	RouteAddr string
-	// RouteTLS encrypts the connections to the other servers, for both ends; it must check who is at the other one.
+	// RouteTLS encrypts the connections to the other servers, at both ends; it must authenticate
+	// the other end.
 	RouteTLS *tls.Config
-	// Name is the name of the server among them, which it keeps. It is needed if there are Routes.
+	// Name is the name of the server among them, which must not change. It is required if there are
+	// Routes.
 	Name string
 
-	// Unsynced has messages be acknowledged before they are on the disk. What was acknowledged is lost if
-	// the power fails, or, with replicas, if it fails for most servers. A cluster's map may be lost, see
-	// package cluster/nats; a journal must not.
+	// Unsynced makes the server acknowledge messages before they are on the disk. Acknowledged
+	// messages are lost if the power fails or, with replicas, if it fails for most servers. A
+	// cluster's map may be lost, see package cluster/nats; a journal must not.
 	Unsynced bool
 
 	// Log gets the server's warnings and errors; it defaults to slog.Default.
@@ -120,7 +125,7 @@ func Start(cfg Config) (*Server, error) {
 	return &Server{s: s, name: cfg.Name, secret: cfg.Secret}, nil
 }
 
-// options returns what the server is told.
+// options returns the server's options.
 func (cfg Config) options() (*server.Options, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("Config.Dir is empty: it must be a folder for the streams")
@@ -224,13 +229,14 @@ func (s *Server) Connect(ctx context.Context, opts ...nats.Option) (*nats.Conn, 
 	return nil, fmt.Errorf("connect to the NATS server in this process: JetStream is not ready: %w", err)
 }
 
-// Close ends the server and waits until it has ended. In a cluster of servers, others lead what it has led.
+// Close ends the server and waits until it has ended. In a cluster of servers, others then lead the
+// streams that it has led.
 func (s *Server) Close() {
 	s.s.Shutdown()
 	s.s.WaitForShutdown()
 }
 
-// logger passes on what a server logs, and keeps why it cannot go on.
+// logger passes on what a server logs, and keeps the reason why it cannot continue.
 type logger struct {
 	*slog.Logger
 	fatal atomic.Pointer[string]

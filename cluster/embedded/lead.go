@@ -17,15 +17,16 @@ const (
 	leadTick       = 5 * time.Millisecond
 )
 
-// Leads reports whether this server leads a stream of which several servers have replicas. What is put waits for the
-// leader. If it is killed, the others elect another one, which takes 4 to 9 seconds.
+// Leads reports whether this server leads a stream of which several servers have replicas. Puts
+// wait for the leader. If it is killed, the others elect another one, which takes 4 to 9 seconds.
 func (s *Server) Leads(stream string) bool {
 	return s.s.JetStreamIsStreamLeader(server.DEFAULT_GLOBAL_ACCOUNT, stream)
 }
 
-// Lead makes this server the leader of a stream, of which it must have a replica. The one that leads steps down; what
-// is put meanwhile waits for some milliseconds. It returns nil once this server leads, and otherwise fails with
-// the cause of ctx, which must end, and with what the servers have said last.
+// Lead makes this server the leader of a stream, of which it must have a replica. The present
+// leader steps down; puts wait for some milliseconds meanwhile. It returns nil once this server
+// leads, and otherwise an error with the cause of ctx, which must end, and the servers' last
+// answer.
 func (s *Server) Lead(ctx context.Context, stream string) error {
 	if err := s.handOver(ctx, stream, s.name, func() bool { return s.Leads(stream) }); err != nil {
 		return fmt.Errorf("lead the stream %q: %w", stream, err)
@@ -33,9 +34,10 @@ func (s *Server) Lead(ctx context.Context, stream string) error {
 	return nil
 }
 
-// StepDown has another server lead a stream that this one leads: that of the name to, or one that is up to date if
-// that is "". Call it before Close, which would cost an election. It returns nil once this server does not lead
-// it, also if it never has, and otherwise fails with the cause of ctx, which must end, and with what the servers have said last.
+// StepDown makes another server lead a stream that this one leads: the server named to, or one that
+// is up to date if to is "". Call it before Close, which would otherwise cost an election. It
+// returns nil once this server does not lead the stream, even if it never has, and otherwise an
+// error with the cause of ctx, which must end, and the servers' last answer.
 func (s *Server) StepDown(ctx context.Context, stream, to string) error {
 	if to == s.name && to != "" {
 		return fmt.Errorf("step down as the leader of the stream %q: the next leader must be another server, not %q", stream, to)

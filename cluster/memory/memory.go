@@ -1,5 +1,5 @@
-// Package memory has an engine for package cluster in memory: for tests, and for several systems in
-// one process.
+// Package memory provides an engine for package cluster in memory, for tests and for several
+// systems in one process.
 package memory
 
 import (
@@ -78,7 +78,7 @@ func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
 	return cluster.Entry{}, fmt.Errorf("get %q: %w", key, cluster.ErrNotFound)
 }
 
-// Watch implements cluster.Engine. see is called by whoever puts.
+// Watch implements cluster.Engine. see is called on the goroutine that puts.
 func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	w := &watcher{prefix: prefix, see: see}
 	e.mu.Lock()
@@ -107,7 +107,7 @@ func (w *watcher) add(e cluster.Entry) {
 	w.waiting = append(w.waiting, e)
 }
 
-// call calls see for what waits, unless somebody does already.
+// call calls see for the waiting entries, unless another goroutine does so already.
 func (w *watcher) call() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

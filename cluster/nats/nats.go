@@ -1,4 +1,4 @@
-// Package nats has an engine for package cluster on NATS with JetStream:
+// Package nats provides an engine for package cluster on NATS with JetStream:
 //
 //	nc, err := nats.Connect("nats://10.0.0.1:4222,nats://10.0.0.2:4222", nats.MaxReconnects(-1)) // or package cluster/embedded
 //	engine, err := clusternats.Open(ctx, nc, clusternats.Config{Stream: "GREENROOM", Replicas: 3})
@@ -6,13 +6,13 @@
 //
 // Its map is a stream that keeps the last message of each subject. A value is put with the sequence
 // that its subject must have, and read from the stream's leader, since other replicas may be out of
-// date. The stream must not be deleted while there are members: they would not see what is put
-// after that.
+// date. The stream must not be deleted while there are members: they would not see later puts.
 //
-// By default, NATS's client gives up a server that is away after two minutes, for good: MaxReconnects(-1) has it go
-// on. It takes four minutes to notice that the host of a server has lost its power or is cut off, longer than any
-// lease lasts. So if a call has no answer, the engine sees whether the connection answers at all, and if not has the
-// client connect to another server.
+// By default, NATS's client gives up an unavailable server after two minutes, for good;
+// MaxReconnects(-1) makes it keep trying. The client takes four minutes to notice that the host of
+// a server has lost its power or is cut off, longer than any lease lasts. So if a call has no
+// answer, the engine checks whether the connection answers at all, and if not makes the client
+// connect to another server.
 package nats
 
 import (
@@ -35,13 +35,13 @@ import (
 	"github.com/greenroom-go/greenroom/internal/streamread"
 )
 
-// watchBeat is how often a server says that a watch goes on. The watch is begun anew if it has not for twice that
-// long: it is kept by one server, of which nobody else says that it has ended.
+// watchBeat is the interval of a server's heartbeats for a watch. The watch is restarted if none
+// comes for twice that long: it is kept by one server, and no other reports that server's end.
 const watchBeat = 500 * time.Millisecond
 
-// watchAgain is how long a watch waits before it begins anew, and twice as long each time up to watchAgainMost until it
-// has seen something. watchWithin is for how long it waits for the server to take it, and watchIdle for how long the
-// server keeps one of which it hears nothing.
+// watchAgain is how long a watch waits before it restarts, doubling up to watchAgainMost until it
+// has seen something. watchWithin is how long it waits for the server to accept it, and watchIdle
+// how long the server keeps a watch from which it hears nothing.
 const (
 	watchAgain     = 200 * time.Millisecond
 	watchAgainMost = time.Second
@@ -49,14 +49,15 @@ const (
 	watchIdle      = 30 * time.Second
 )
 
-// putAgain is how long a put waits for the one before, and putAgainWithin for how long in all.
+// putAgain is how long a put waits for the previous one before it retries, and putAgainWithin how
+// long in total.
 const (
 	putAgain       = time.Millisecond
 	putAgainWithin = 5 * time.Second
 )
 
-// pingWithin is within which time a connection has to answer on which a call has had no answer. A lease could not be
-// renewed over a slower one.
+// pingWithin is the time within which a connection has to answer a ping after a call without an
+// answer. A lease could not be renewed over a slower connection.
 const pingWithin = 2 * time.Second
 
 // createAgain is how long Open waits before it asks servers again to make the stream.
@@ -65,14 +66,14 @@ const createAgain = 100 * time.Millisecond
 // maxMessage bounds a message of the stream, in bytes: a value with its headers.
 const maxMessage = cluster.MaxValue + 4<<10
 
-// Config says where an engine keeps its map. The zero value works, on a single server, or on one of
-// a cluster of servers without replicas.
+// Config says where an engine keeps its map. The zero value works with a single server, or with a
+// cluster of servers without replicas.
 type Config struct {
-	// Stream is the name of the stream; it defaults to GREENROOM_CLUSTER. It is made if it does not
-	// exist. All members use the same one, and nobody else does.
+	// Stream is the name of the stream; it defaults to GREENROOM_CLUSTER. The stream is created if
+	// it does not exist. All members use the same stream, and nobody else may use it.
 	Stream string
-	// Replicas is how many servers have the stream; it defaults to 1. With 1 the members wait for
-	// that server while it is away; with 3 one of the three may be away.
+	// Replicas is how many servers have the stream; it defaults to 1. With 1 the members wait while
+	// that server is unavailable; with 3 one of the three may be unavailable.
 	Replicas int
 	// Log gets watches that fail; it defaults to slog.Default.
 	Log *slog.Logger
@@ -91,7 +92,7 @@ type Engine struct {
 
 var _ cluster.Engine = (*Engine)(nil)
 
-// Open returns the engine on that stream, and makes the stream if it does not exist. It waits for
+// Open returns the engine on that stream, and creates the stream if it does not exist. It waits for
 // the server as long as ctx lasts. It fails if the stream keeps more than the last message of a
 // subject, or answers from its replicas.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
@@ -122,13 +123,13 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Engine, error) {
 	return &Engine{nc: nc, js: js, stream: stream, prefix: name + ".", log: cmp.Or(cfg.Log, slog.Default())}, nil
 }
 
-// What a cluster of servers refuses with while too few of them are there.
+// Error codes of a cluster of servers while too few of them are available.
 const (
 	errCodeNoPeers     jetstream.ErrorCode = 10005
 	errCodeUnavailable jetstream.ErrorCode = 10008
 )
 
-// create makes a stream. It waits for servers that are still to come.
+// create creates a stream. It waits for servers that are not available yet.
 func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
 		stream, err := js.CreateStream(ctx, cfg)
@@ -141,10 +142,10 @@ func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	}
 }
 
-// subject returns that of a key. A key may have what a subject may not.
+// subject returns the subject of a key. A key may have characters that a subject may not.
 func (e *Engine) subject(key string) string { return e.prefix + hex.EncodeToString([]byte(key)) }
 
-// key is the reverse of subject.
+// key is the inverse of subject.
 func (e *Engine) key(subject string) (key string, ok bool) {
 	text, err := hex.DecodeString(strings.TrimPrefix(subject, e.prefix))
 	return string(text), err == nil
@@ -168,7 +169,7 @@ func (e *Engine) Put(ctx context.Context, key string, value []byte, was cluster.
 	}
 }
 
-// put is Put that may find a conflict where there is none.
+// put is Put, except that it may report a conflict where there is none.
 func (e *Engine) put(ctx context.Context, key string, value []byte, was cluster.Revision) (cluster.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("put %q: %w", key, err)
@@ -205,8 +206,8 @@ func (e *Engine) Get(ctx context.Context, key string) (cluster.Entry, error) {
 	}
 }
 
-// suspect sees whether the connection is alive after a call that had no answer, and gives it up if it is not. It does
-// not wait for that.
+// suspect checks whether the connection is alive after a call without an answer, and gives it up if
+// not. It does not wait for that.
 func (e *Engine) suspect(err error) {
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) || !e.nc.IsConnected() || !e.pinging.CompareAndSwap(false, true) {
 		return
@@ -223,8 +224,8 @@ func (e *Engine) suspect(err error) {
 	}()
 }
 
-// Watch implements cluster.Engine. It retries until the server accepts it, and goes on after what it has seen when it
-// breaks off, unless the connection was closed.
+// Watch implements cluster.Engine. It retries until the server accepts it, and resumes after what
+// it has seen if it is interrupted, unless the connection was closed.
 func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -250,7 +251,7 @@ func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	}
 }
 
-// follow sees what the stream has after the sequence last, which it moves on, until something goes wrong.
+// follow watches the stream after the sequence last, which it advances, until something fails.
 func (e *Engine) follow(ctx context.Context, prefix string, last *uint64, see func(cluster.Entry)) error {
 	return streamread.Each(ctx, e.js, e.stream, streamread.Options{
 		First: *last + 1, Begin: watchWithin, Beat: watchBeat, Idle: watchIdle,

@@ -1,15 +1,15 @@
-// Package postgres has an engine for package cluster on PostgreSQL 14 or newer, for members that need
-// a database anyway:
+// Package postgres provides an engine for package cluster on PostgreSQL 14 or newer, for members
+// that need a database anyway:
 //
 //	engine, err := postgres.Open(ctx, "postgres://shop@db.example/shop", postgres.Config{})
 //	defer engine.Close()
 //	member, err := cluster.Join(sys, cluster.Config{Engine: engine})
 //
-// Its map is a table in a schema of its own, which the first member makes; only the role that has made it can
-// read it, unless the administrator has it otherwise. A put is one statement, and so never leaves a lock
-// behind, whatever becomes of its client. Puts are made one after another, by the lock of a row:
-// revisions grow in the order of commits, and a watch that has seen one has missed none before it. Watches
-// are woken by NOTIFY, and look every second besides.
+// Its map is a table in a schema of its own, which the first member creates; only the role that has
+// created it can read it, unless the administrator changes that. A put is one statement, and so
+// never leaves a lock behind, whatever happens to its client. The lock of a row serializes puts:
+// revisions increase in the order of commits, and a watch that has seen a revision has missed none
+// before it. Watches are woken by NOTIFY, and also poll every second.
 //
 // What was put is on the disk of the server: synchronous_commit is on, whatever the server's default is. With
 // synchronous standbys (synchronous_standby_names) it is on those as well. An asynchronous standby that takes over
@@ -53,7 +53,7 @@ var (
 	// ErrWentBack says that the database lacks what it had taken, as after the failover to an asynchronous standby.
 	// Members that know better must begin anew, in a new process as a rule.
 	ErrWentBack = errors.New("the database has gone back to an earlier revision")
-	// ErrNoSchema says that no member has made the schema yet, see [Config].
+	// ErrNoSchema says that no member has created the schema yet, see [Config].
 	ErrNoSchema = errors.New("no member of a cluster has been here")
 	// ErrClosed says that the engine was closed.
 	ErrClosed = errors.New("engine closed")
@@ -61,12 +61,14 @@ var (
 
 // Config says where an engine keeps its map. The zero value works.
 type Config struct {
-	// Schema is the schema of the tables. It defaults to the search_path of the address, and then to
-	// DefaultSchema. It is made if it does not exist, and must have no tables of others.
+	// Schema is the schema of the tables. It defaults to the search_path of the address, and then
+	// to DefaultSchema. The schema is created if it does not exist, and must have no tables of
+	// others.
 	Schema string
-	// Existing has Open fail with ErrNoSchema if there is no schema, and not make one: for those who only look.
+	// Existing makes Open fail with ErrNoSchema if there is no schema, instead of creating one, for
+	// programs that only read.
 	Existing bool
-	// Timeout bounds each call, also if its context does not; it defaults to 2 seconds.
+	// Timeout bounds each call, even if its context does not; it defaults to 2 seconds.
 	Timeout time.Duration
 	// Log gets watches that fail; it defaults to slog.Default.
 	Log *slog.Logger
@@ -94,7 +96,7 @@ type Engine struct {
 	wake    func()     // guarded by mu; has the reader look, nil while it does
 }
 
-// idleConn is a connection that nobody uses.
+// idleConn is an idle connection.
 type idleConn struct {
 	*pgx.Conn
 	used time.Time
@@ -102,9 +104,9 @@ type idleConn struct {
 
 var _ cluster.Engine = (*Engine)(nil)
 
-// Open returns the engine on the database with that address, a URL or keywords and values, and makes its
-// schema if there is none. The role must be allowed to do that. It fails if the server is not there, or has not
-// answered within 10 seconds.
+// Open returns the engine on the database with that address, a URL or keywords and values, and
+// creates its schema if there is none. The role must be allowed to do that. It fails if the server
+// is not available, or does not answer within 10 seconds.
 func Open(ctx context.Context, address string, cfg Config) (*Engine, error) {
 	timeout := cfg.Timeout
 	pgdb.Default(&timeout, defaultTimeout)
@@ -133,7 +135,8 @@ func (e *Engine) Close() {
 	e.ended.Wait()
 }
 
-// WentBack is closed when the database has lost what it had taken, see [ErrWentBack].
+// WentBack returns a channel that is closed when the database has lost something that it had
+// accepted, see [ErrWentBack].
 func (e *Engine) WentBack() <-chan struct{} { return e.back }
 
 // Put implements cluster.Engine. An error that is neither cluster.ErrUnsure nor that of ctx says that nothing
@@ -149,7 +152,8 @@ func (e *Engine) Put(ctx context.Context, key string, value []byte, was cluster.
 	var done bool
 	sent, err := e.call(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		seen := e.seen.Load()
-		// The simple protocol has all of it in one message: the server waits for nothing while it has the lock.
+		// In the simple protocol this is one message, so the server waits for nothing while it
+		// holds the lock.
 		err := conn.QueryRow(ctx, "SELECT last, done FROM put($1, $2, $3, $4)", pgx.QueryExecModeSimpleProtocol, key, value, int64(was), seen).Scan(&last, &done)
 		if err != nil {
 			return err
@@ -213,7 +217,8 @@ func (e *Engine) List(ctx context.Context, prefix string) (entries []cluster.Ent
 	return slices.DeleteFunc(entries, func(at cluster.Entry) bool { return !strings.HasPrefix(at.Key, prefix) }), nil
 }
 
-// saw notes that the database has the revision last. It fails if that is less than was known before.
+// saw records that the database has the revision last. It fails if that is less than was known
+// before.
 func (e *Engine) saw(last, before int64) error {
 	if last < before {
 		e.once.Do(func() {
@@ -230,7 +235,7 @@ func (e *Engine) saw(last, before int64) error {
 	}
 }
 
-// call calls f with a connection, and reports whether it was: otherwise nothing was sent.
+// call calls f with a connection, and reports whether it did; otherwise nothing was sent.
 func (e *Engine) call(ctx context.Context, f func(ctx context.Context, conn *pgx.Conn) error) (sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
@@ -253,7 +258,7 @@ func (e *Engine) call(ctx context.Context, f func(ctx context.Context, conn *pgx
 		return false, err
 	}
 	err = f(ctx, conn)
-	if conn.IsClosed() { // whatever has ended that one may have ended all
+	if conn.IsClosed() { // whatever has ended this connection may have ended all
 		e.drop()
 	} else {
 		e.release(conn)
@@ -282,7 +287,7 @@ func (e *Engine) acquire(ctx context.Context) (*pgx.Conn, error) {
 	return e.dial(ctx)
 }
 
-// dial connects. It does not wait for a server that is not there.
+// dial connects. It does not wait for a server that is unavailable.
 func (e *Engine) dial(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgdb.Dial(ctx, e.cfg, 0)
 	if err != nil {
@@ -306,7 +311,7 @@ func (e *Engine) release(conn *pgx.Conn) {
 	e.idle = append(e.idle, idleConn{conn, time.Now()})
 }
 
-// drop closes all connections that nobody uses.
+// drop closes all idle connections.
 func (e *Engine) drop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 // steps are the statements that upgrade a schema from each version to the next; their number is the
 // version that this code uses.
 //
-// Each put takes the row of engine first, and has it until it is committed: revisions are in the order of
-// commits, and each statement of the function sees what was committed before. Rows are updated all the time:
-// room in their page keeps the index out of it.
+// Each put first locks the row of engine, and holds it until the commit: revisions are in the order
+// of commits, and each statement of the function sees what was committed before. Rows are updated
+// all the time; room in their page avoids updates of the index.
 var steps = []string{`
 CREATE TABLE engine (
 	one     boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -62,10 +62,11 @@ var migration = pgdb.Migration{
 	},
 }
 
-// lockClass identifies the advisory lock of who makes a schema ("grnc"), together with a hash of its name.
+// lockClass identifies the advisory lock for creating a schema ("grnc"), together with a hash of
+// its name.
 const lockClass = 0x67726e63
 
-// prepare sees to it that there is a schema.
+// prepare makes sure that there is a schema.
 func (e *Engine) prepare(ctx context.Context, schema string, existing bool) error {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// watch is one that was asked for. One goroutine, the reader, reads for all of them.
+// watch is a call of Watch. One goroutine, the reader, reads for all of them.
 type watch struct {
 	prefix string
 	see    func(cluster.Entry)
@@ -23,7 +23,7 @@ type watch struct {
 	begun  bool  // guarded by Engine.mu; the reader knows it
 }
 
-// Watch implements cluster.Engine. It goes on over broken connections.
+// Watch implements cluster.Engine. It survives broken connections.
 func (e *Engine) Watch(prefix string, see func(cluster.Entry)) (stop func()) {
 	w := &watch{prefix: prefix, see: see}
 	e.mu.Lock()
@@ -58,7 +58,7 @@ func (e *Engine) read(ctx context.Context) {
 	}
 }
 
-// readOn reads on a connection of its own as long as that works.
+// readOn reads on a separate connection as long as that works.
 func (e *Engine) readOn(ctx context.Context) error {
 	dialing, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
@@ -80,7 +80,7 @@ func (e *Engine) readOn(ctx context.Context) error {
 	}
 }
 
-// wait waits for a notification, a watch that is new, or the time to look anyway.
+// wait waits for a notification, a new watch, or the time to poll.
 func (e *Engine) wait(ctx context.Context, conn *pgx.Conn) error {
 	waiting, wake := context.WithTimeout(ctx, pollEvery)
 	defer wake()
@@ -103,7 +103,7 @@ func (e *Engine) wait(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// look shows the watches what they have not seen.
+// look passes the watches what they have not seen.
 func (e *Engine) look(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func (e *Engine) look(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// newer returns the entries with revisions after from, in their order, and the last revision of all.
+// newer returns the entries with revisions after from, in order, and the last revision of all.
 func (e *Engine) newer(ctx context.Context, conn *pgx.Conn, from int64) (last int64, entries []cluster.Entry, err error) {
 	seen := e.seen.Load()
 	rows, err := conn.Query(ctx, "SELECT last, key, value, revision FROM engine LEFT JOIN entry ON revision > $1 ORDER BY revision", from)

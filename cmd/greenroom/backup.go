@@ -64,8 +64,8 @@ func newRestore() *cobra.Command {
 		Use:   "restore",
 		Short: "Restore a store from a backup.",
 		Long: `Restore a store from a backup, into a directory that has none. Then start a server
-on it. The restored store counts as a new one: streams that resume after a change
-that the backup does not have get a reset with the reason.`,
+on it. The restored store counts as a new store: streams that resume after a change
+that the backup does not have get a reset event with the reason.`,
 		Example: "  greenroom restore --file greenroom-monday.db --data /var/lib/greenroom-again",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			address, err := o.address()

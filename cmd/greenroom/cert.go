@@ -26,8 +26,8 @@ func newCert() *cobra.Command {
 		Long: `Create the certificates by which the nodes of a cluster authenticate each other:
 first an authority, then a certificate for each node, with the node's name as the
 URI greenroom://cluster/node. A node needs the authority's certificate, its own
-certificate and its own key. Keep the authority's key where no node runs: whoever
-has it can be any node.`,
+certificate and its own key. Keep the authority's key where no node runs: anyone
+who has it can act as any node.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCertAuthority(), newCertNode(), newCertShow())
@@ -42,8 +42,8 @@ func newCertAuthority() *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use:     "authority",
-		Short:   "Make the authority of a cluster.",
-		Long:    `Make the authority of a cluster: its certificate, ca.pem, and its key, ca-key.pem.`,
+		Short:   "Create the authority of a cluster.",
+		Long:    `Create the authority of a cluster: its certificate, ca.pem, and its key, ca-key.pem.`,
 		Example: `  greenroom cert authority --cluster shop --dir certs`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cluster == "" {
@@ -64,7 +64,7 @@ func newCertAuthority() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory of the certificates")
 	cmd.Flags().StringVar(&cluster, "cluster", "", "name of the cluster: letters, digits and . - _")
-	cmd.Flags().IntVar(&days, "days", 3650, "how many days it is valid")
+	cmd.Flags().IntVar(&days, "days", 3650, "days until the certificate expires")
 	return cmd
 }
 
@@ -102,7 +102,7 @@ authority must be in the same directory.`,
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory of the certificates")
 	cmd.Flags().StringVar(&name, "name", "", "name of the node: letters, digits and . - _")
-	cmd.Flags().IntVar(&days, "days", 365, "how many days it is valid")
+	cmd.Flags().IntVar(&days, "days", 365, "days until the certificate expires")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace the files of an earlier certificate")
 	return cmd
 }

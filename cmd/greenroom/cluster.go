@@ -71,8 +71,8 @@ type clusterOptions struct {
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show the nodes of a cluster, and take nodes out of service.",
-		Long: `Show and change the nodes of a cluster, which greenroom serve --join makes. They are
+		Short: "Show the nodes of a cluster and take nodes out of service.",
+		Long: `Show and change the nodes of a cluster that greenroom serve --join has formed. They are
 found in the database of their store.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -81,9 +81,9 @@ found in the database of their store.`,
 		return func(cmd *cobra.Command, _ []string) error { return o.with(cmd, do) }
 	}
 	status := &cobra.Command{Use: "status", Short: "List the nodes, and which one owns the store.", RunE: with(o.status)}
-	drain := &cobra.Command{Use: "drain", Short: "Have a node hand the store over to another. Until it is stopped, it forwards what clients send.", RunE: with(o.drain)}
+	drain := &cobra.Command{Use: "drain", Short: "Make a node hand the store over to another node. Until it is stopped, it forwards what clients send.", RunE: with(o.drain)}
 	drain.Flags().StringVar(&o.node, "node", "", "name of the node")
-	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may now be replaced by one of a later version.", RunE: with(o.upgrade)}
+	upgrade := &cobra.Command{Use: "upgrade", Short: "Check whether a node may now be replaced by one with a later version.", RunE: with(o.upgrade)}
 	upgrade.Flags().BoolVar(&o.check, "check", false, "check, and fail if no node may be replaced")
 	forget := &cobra.Command{Use: "forget NODE", Short: "Remove a node that ended without leaving the cluster."}
 	forget.RunE = func(cmd *cobra.Command, args []string) error {

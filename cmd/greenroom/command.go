@@ -36,7 +36,7 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "command",
 		Short: "Send commands to devices, list and cancel them.",
-		Long: `Send commands to the devices of a running server, and follow them. A command is
+		Long: `Send commands to the devices of a running server and follow their progress. A command is
 kept until its device has received it, even across restarts. Your token is taken
 from the environment variable ` + tokenVariable + `.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -64,12 +64,12 @@ func newCommandSend() *cobra.Command {
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the server")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "id of the entity")
 	cmd.Flags().StringVar(&o.name, "name", "", "name of the command")
-	cmd.Flags().StringVar(&o.request, "request", "", "what to send to the device with the name, in JSON")
-	cmd.Flags().StringVar(&o.key, "key", "", "idempotency key: the same command is sent once")
+	cmd.Flags().StringVar(&o.request, "request", "", "JSON value to send to the device along with the name")
+	cmd.Flags().StringVar(&o.key, "key", "", "idempotency key: a command with the same key is sent only once")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "how long the device may take from delivery to its answer; 0 means 1 minute")
 	cmd.Flags().DurationVar(&o.expires, "expires", 0, "how long delivery may take; 0 means 7 days")
-	cmd.Flags().DurationVar(&o.wait, "wait", 0, "wait for the end, at most 25s")
-	cmd.Flags().BoolVar(&o.parallel, "parallel", false, "send it at once, while others are under way")
+	cmd.Flags().DurationVar(&o.wait, "wait", 0, "wait until the command ends, at most 25s")
+	cmd.Flags().BoolVar(&o.parallel, "parallel", false, "send it at once, even while other commands are under way")
 	return cmd
 }
 
@@ -161,7 +161,7 @@ func newCommandList() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.http, "http", server.DefaultHTTP, "address of the server")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "id of the entity")
-	cmd.Flags().StringVar(&o.state, "state", "", "only those that are open, or in a state such as queued or done")
+	cmd.Flags().StringVar(&o.state, "state", "", "only commands that are open, or in a state such as queued or done")
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "the most commands to list")
 	return cmd
 }

@@ -24,7 +24,7 @@ freed space to the disk. A directory temporarily needs room for a second copy of
 store, both on its disk and in the directory for temporary files (SQLITE_TMPDIR,
 TMPDIR or /var/tmp). PostgreSQL returns what VACUUM and TRUNCATE can. A running
 server packs by itself, ten minutes after the last value of an hour;
-POST /v1/compact has it pack at once.`,
+POST /v1/compact makes it pack at once.`,
 		Example: `  greenroom compact --data /var/lib/greenroom
   greenroom compact --store postgres://greenroom@localhost/plant`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ func newInfo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Print what a store contains and how much space it takes, by key and by type.",
-		Long: `Print what a store contains and how much space it takes, by key and by type of entity, also
+		Long: `Print what a store contains and how much space it takes, by key and by type of entity, even
 while a server uses it. It reads all rows that are not sealed.`,
 		Example: `  greenroom info --data /var/lib/greenroom
   greenroom info --store postgres://greenroom@localhost/plant`,

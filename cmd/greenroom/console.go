@@ -29,8 +29,8 @@ func newConsole() *cobra.Command {
 	var data, socket string
 	cmd := &cobra.Command{
 		Use:   "console",
-		Short: "Inspect a running server and change it.",
-		Long: `Inspect a server that runs on this machine and change it, with commands: help lists
+		Short: "Inspect and change a running server.",
+		Long: `Inspect and change a server that runs on this machine, with commands: help lists
 them. The console uses the socket console.sock in the server's data directory, which
 only the server's user may open.
 

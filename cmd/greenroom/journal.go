@@ -73,7 +73,7 @@ func newJournalList() *cobra.Command {
 	var o journalOptions
 	cmd := o.command(&cobra.Command{
 		Use:     "list",
-		Short:   "List the ids of a journal, with their numbers.",
+		Short:   "List the ids in a journal and their numbers.",
 		Example: "  greenroom journal list --journal data",
 	}, func(ctx context.Context, j persist.Journal, out io.Writer) error {
 		left := o.limit
@@ -87,7 +87,7 @@ func newJournalList() *cobra.Command {
 		})
 	})
 	cmd.Flags().StringVar(&o.id, "after", "", "only ids after this one")
-	cmd.Flags().IntVar(&o.limit, "limit", 0, "how many at most; 0 for all")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "list at most this many; 0 means all")
 	return cmd
 }
 
@@ -145,12 +145,12 @@ func newJournalShow() *cobra.Command {
 	var o journalOptions
 	cmd := o.command(&cobra.Command{
 		Use:     "show",
-		Short:   "Show what a journal has about an id.",
+		Short:   "Show what a journal contains for an id.",
 		Example: "  greenroom journal show --journal data --id cart-42 --after 1000",
 	}, o.show)
 	cmd.Flags().StringVar(&o.id, "id", "", "the id")
 	cmd.Flags().Uint64Var(&o.after, "after", 0, "only events with greater numbers")
-	cmd.Flags().IntVar(&o.limit, "limit", 0, "how many events at most; 0 for all")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "show at most this many events; 0 means all")
 	return cmd
 }
 

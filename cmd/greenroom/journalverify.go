@@ -16,7 +16,7 @@ func newJournalVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Check that a journal is intact.",
 		Long: `Read a journal from its beginning, and check that the events of each id are in
-order, that their checksums are correct, and that the feeds have each of them
+order, that their checksums are correct, and that the feeds have each event
 once. The exit code is 1 if something is wrong.`,
 		Example: "  greenroom journal verify --journal data",
 	}, func(ctx context.Context, j persist.Journal, out io.Writer) error {

@@ -187,10 +187,10 @@ the environment, and the environment over the file.
 Without --data or --store, readings are kept in ./` + server.DefaultDataDir + `; with --demo, in
 a temporary directory that is removed at the end.
 
-Everybody on this machine may do everything until greenroom token create makes the
+Everybody on this machine may do everything until greenroom token create creates the
 first token; from then on, clients must log in. An address that other machines can
 reach needs --tls-cert and --tls-key, or --acme, and clients must log in from the
-beginning: the first start prints the token of an admin, once.
+start: the first run prints the token of an admin, once.
 
 --store postgres://user@host/database keeps readings in PostgreSQL 14 or newer, in
 the schema ` + postgres.DefaultSchema + ` or the one named by ?search_path=. Everybody on this
@@ -198,8 +198,8 @@ machine can see a password on the command line; put it into the environment
 variable PGPASSWORD or into the file named by PGPASSFILE instead.
 
 --join makes the server a node of a cluster: servers with the same --store in
-PostgreSQL, of which one owns the store, and the others pass on to it what clients
-send. If that one ends, another one takes over. The nodes find each other in the
+PostgreSQL, of which one owns the store, and the others forward to it what clients
+send. If the owner ends, another node takes over. The nodes find each other in the
 database; see greenroom cluster.
 
 On SIGTERM or Ctrl-C the server writes out what it has accepted and stops; a
@@ -254,23 +254,23 @@ func (o *serveOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.store, "store", "", "where to keep readings: a directory, or postgres://user@host/database")
 	f.StringVar(&o.http, "http", server.DefaultHTTP, "address of the HTTP API and the dashboard; port 0 chooses a free port")
 	f.StringVar(&o.mqtt, "mqtt", server.DefaultMQTT, "address of the MQTT broker; port 0 chooses a free port")
-	f.StringVar(&o.console, "console", "", "socket of the console (default console.sock in the data directory, and none if the store is a database; off for none); a node of a cluster has it while it owns the store")
+	f.StringVar(&o.console, "console", "", "socket of the console, or off (default console.sock in the data directory, and off if the store is a database); a node of a cluster has a console while it owns the store")
 	f.String(configFlag, "", "TOML file that sets flags, such as http = \"127.0.0.1:8080\"")
-	f.StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed")
+	f.StringSliceVar(&o.proxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted")
 	f.StringSliceVar(&o.hosts, "hosts", nil, "further host names by which requests may address the server")
 	f.BoolVar(&o.insecure, "insecure", false, "let other machines connect without TLS, and without credentials until there is a principal: anyone on the network path can read and change everything")
 	f.BoolVar(&o.newAdmin, "new-admin", false, "create another admin and print its token, if all others are lost")
 	f.BoolVar(&o.check, checkFlag, false, "only check the configuration")
 	f.BoolVar(&o.demo, "demo", false, "publish generated readings of two rooms")
 	f.StringVar(&o.joining.join, "join", "", "be a node of the cluster of servers with this --store, in PostgreSQL; the others reach it at this address, such as 127.0.0.1:7401")
-	f.StringVar(&o.joining.node, "node", "", "name of this node of the cluster, which no other has (default the address of --join)")
+	f.StringVar(&o.joining.node, "node", "", "name of this node, unique in the cluster (default the address of --join)")
 }
 
 func (o *serveOptions) addTLSFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "file with the certificate of the server, in PEM; read again when it changes")
 	f.StringVar(&o.tls.Key, "tls-key", "", "file with the key of the certificate, in PEM")
 	f.StringSliceVar(&o.tls.ACME.Hosts, "acme", nil, "host names for which an authority issues the certificate (ACME); it must be able to reach --http at their port 443, and you agree to its terms")
-	f.StringVar(&o.tls.ACME.Email, "acme-email", "", "where the authority of --acme reports problems")
+	f.StringVar(&o.tls.ACME.Email, "acme-email", "", "address to which the authority of --acme reports problems")
 	f.StringVar(&o.tls.ACME.Directory, "acme-directory", server.DefaultACMEDirectory, "URL of the authority of --acme")
 	f.StringVar(&o.tls.ACME.CA, "acme-ca", "", "file with the CA certificates, in PEM, for the authority's server, if the system does not trust it")
 	f.StringVar(&o.tls.ACME.Cache, "acme-cache", "", "directory for the certificates of --acme (default acme in the data directory)")
@@ -290,12 +290,12 @@ func (o *serveOptions) addEntityFlags(f *pflag.FlagSet) {
 	f.Int64Var(&o.hot, "hot-mib", entity.DefaultHotBytes>>20, "memory for live entities, in MiB; the least recently used are evicted")
 	f.DurationVar(&o.idleAfter, "idle-after", entity.DefaultIdleAfter, "evict entities idle longer than this; 0 disables")
 	f.DurationVar(&o.timeout, "presence-timeout", entity.DefaultPresenceTimeout, "how long a device without a connection may be silent before it goes offline, unless its type sets that; 0 means forever")
-	f.DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long a device may be without the connection that it had before it goes offline, unless its type sets that")
+	f.DurationVar(&o.grace, "presence-grace", entity.DefaultPresenceGrace, "how long after losing its connection a device goes offline, unless its type sets that")
 	f.DurationVar(&o.sealAfter, "seal-after", sqlite.DefaultSealAfter, "pack an hour of history once no value has arrived for it for this long")
 	f.DurationVar(&o.logAge, "change-log-age", sqlite.DefaultChangeLogAge, "keep changes this long, in at most 64 MiB, so that streams and mappings can resume after a pause")
 	usual := access.DefaultRates()
-	f.Int64Var(&o.deviceRate, "device-rate-kib", usual.Device>>10, "how many KiB a device that reports for itself may send in a second; more is read later; 0 means any number (the default is 512 for each processor)")
-	f.Int64Var(&o.gatewayRate, "gateway-rate-kib", usual.Gateway>>10, "the same for each gateway, person and service that is no admin (the default is 2048 for each processor)")
+	f.Int64Var(&o.deviceRate, "device-rate-kib", usual.Device>>10, "how many KiB per second a device that reports for itself may send; the rest is read later; 0 means no limit (the default is 512 for each processor)")
+	f.Int64Var(&o.gatewayRate, "gateway-rate-kib", usual.Gateway>>10, "the same for each gateway, person and service that is not an admin (the default is 2048 for each processor)")
 	f.Int64Var(&o.window, "window-mib", entity.DefaultWindowBytes>>20, "memory for readings that are not on disk yet, in MiB; devices wait while it is full")
 }
 

@@ -51,7 +51,7 @@ func newToken() *cobra.Command {
 		Use:   "token",
 		Short: "Create, list and revoke the credentials of people, services and devices.",
 		Long: `Create, list and revoke the credentials of people, services and devices of a
-running server. As soon as there is one, clients must log in, so the first must be
+running server. As soon as there are any, clients must log in, so the first must be
 an admin. Your token is taken from the environment variable ` + tokenVariable + `.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -71,11 +71,11 @@ func newTokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a principal and print its token, once.",
-		Long: `Create a principal and print its token, which cannot be shown again.
+		Long: `Create a principal and print its token, which cannot be shown again later.
 
 The role admin may do everything, operator may read and write entities, viewer
-may read them, and device may read and report for the entity of its name, or for
-those of --filter: a gateway. --filter restricts a role to the entities that a
+may read them, and device may read and report for the entity with its name or, as
+a gateway, for those of --filter. --filter restricts a role to the entities that a
 filter matches, by id, type and attributes.`,
 		Example: `  greenroom token create --name alice --role admin
   greenroom token create --name pump-1 --role device
@@ -96,11 +96,11 @@ filter matches, by id, type and attributes.`,
 	cmd.Flags().StringVar(&o.filter, "filter", "", "only the entities that this filter matches")
 	cmd.Flags().StringVar(&o.entity, "entity", "", "only the entity with this id")
 	cmd.Flags().DurationVar(&o.expires, "expires", 0, "expire after this time; 0 means never")
-	cmd.Flags().Int64Var(&o.rate, "rate-kib", 0, "how many KiB it may send in a second; 0 means what the server allows by --device-rate-kib and --gateway-rate-kib")
+	cmd.Flags().Int64Var(&o.rate, "rate-kib", 0, "how many KiB per second it may send; 0 means the server's --device-rate-kib or --gateway-rate-kib")
 	cmd.Flags().BoolVar(&o.password, "password", false, "give it a password, read from the first line of standard input, instead of a token")
-	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, instead of a token; the store keeps the key in clear")
+	cmd.Flags().BoolVar(&o.key, "key", false, "give it a symmetric key, with which it signs as devices of Azure IoT Hub do, instead of a token; the key is stored in clear text")
 	cmd.Flags().BoolVar(&o.certificate, "certificate", false, "let it log in with a client certificate whose common name is its name, instead of a token")
-	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it log in with the OpenID Connect provider, which must know it by its name, instead of a token")
+	cmd.Flags().BoolVar(&o.oidc, "oidc", false, "let it log in with the OpenID Connect provider, which must know it by this name, instead of a token")
 	return cmd
 }
 
@@ -241,7 +241,7 @@ func newTokenRevoke() *cobra.Command {
 	var addr, name string
 	cmd := &cobra.Command{
 		Use:   "revoke",
-		Short: "Revoke a principal and close everything that it has open.",
+		Short: "Revoke a principal and close its connections and sessions.",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {

@@ -32,7 +32,7 @@ func newExport() *cobra.Command {
 		Long: `Write the types, entities, relations, history, mappings, saved queries, retention
 rules, alarm rules or latest values of a running server, one per line. greenroom
 import reads them into this or another server: import types first, then entities,
-relations and the history, and mappings after their sources. Parquet is for others that
+relations and the history, and mappings after their sources. Parquet is for other tools that
 read the history, such as pandas, DuckDB and Spark; it cannot be imported.`,
 		Example: `  greenroom export --what history --key temperature --from 2016-01-01T00:00:00Z > temperature.ndjson
   greenroom export --what entities --query 'type is "Meter"' --format csv --file meters.csv
@@ -61,8 +61,8 @@ func newImport() *cobra.Command {
 	known := slices.DeleteFunc(slices.Clone(sorts), func(s string) bool { return s == "latest" })
 	cmd := &cobra.Command{
 		Use:     "import",
-		Short:   "Import what greenroom export has written into a running server.",
-		Long:    "Import what greenroom export has written into a running server. The command ends\nonce everything is durable. Invalid lines are reported and skipped; the exit code\nis then 1.",
+		Short:   "Import data written by greenroom export into a running server.",
+		Long:    "Import data written by greenroom export into a running server. The command ends\nonce everything is durable. Invalid lines are reported and skipped; the exit code\nis then 1.",
 		Example: "  greenroom import --what history --file temperature.ndjson",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(known, "ndjson", "csv"); err != nil {

@@ -20,9 +20,9 @@ func newTypes() *cobra.Command {
 	var o typesOptions
 	cmd := &cobra.Command{
 		Use:   "types",
-		Short: "List the types of a running server, or install those in a file.",
-		Long: `List the types of a running server, or with --file install the types in a file,
-all or none: a DTDL document, version 2 or 3, or with --format native types in
+		Short: "List the types of a running server, or install types from a file.",
+		Long: `List the types of a running server or, with --file, install the types in a file,
+all or none: a DTDL document, version 2 or 3, or, with --format native, types in
 Greenroom's own format, as greenroom export --what types writes them.`,
 		Example: `  greenroom types
   greenroom types --file building.dtdl.json`,

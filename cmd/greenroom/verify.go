@@ -31,26 +31,27 @@ func newVerify() *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Test that a crash on this machine's disk loses nothing acknowledged.",
-		Long: `Start a server, load it with readings, attribute patches, relations, types, mappings,
+		Short: "Test that a crash on this machine's disk loses nothing that was acknowledged.",
+		Long: `Start a server and load it with readings, attribute patches, relations, types, mappings,
 rollups, retention and deletions, replace a mapping, read its streams and entity tags
-meanwhile, in every second round have it pack its history all the time, and kill it (SIGKILL) at a random moment. Start it again, have a device
-send again what was not acknowledged, and compare what the server has with what it
-acknowledged or showed before. Repeat this with the same data.
+meanwhile, let it pack its history continually in every second round, and kill it
+(SIGKILL) at a random moment. Start it again, let a device resend what was not
+acknowledged, and compare the server's data with what it acknowledged or showed before.
+Repeat this with the same data.
 
 The data is kept in a new directory below --data, which must be on the disk to
 test and is removed at the end. A kill does not affect what the kernel has
-buffered; only pulling the plug tests whether the disk itself keeps what it has
+buffered; only cutting the power tests whether the disk itself keeps what it has
 confirmed. With --store postgres://user@host/database the data is kept in a new
-schema of that database, which is removed as well, and the server that gets
+schema of that database, which is removed as well, and the server that is
 killed is Greenroom's, not PostgreSQL.
 
-With --full the disk is filled in each round before the kill, and the server is
+With --full, the disk is filled in each round before the kill, and the server is
 also started on the full disk. --data must be on a small file system of its own.
 
 With --check, verify only reads the store of a server at --data or --store, which
 must not be running: each page of the files, and each entity, relation and change.
-It prints what is damaged, and what contradicts something else.
+It prints what is damaged and what is contradictory.
 
 The exit code is 1 if anything was lost or duplicated, or is damaged.`,
 		Example: `  greenroom verify --data /var/lib --rounds 20
@@ -86,8 +87,8 @@ The exit code is 1 if anything was lost or duplicated, or is damaged.`,
 	cmd.Flags().IntVar(&o.rounds, "rounds", 10, "number of times to kill the server")
 	cmd.Flags().IntVar(&o.connections, "connections", 8, "MQTT connections that publish")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 0, "seed for the times of the kills (default random)")
-	cmd.Flags().BoolVar(&o.full, "full", false, "fill the disk in each round; it must have less than 1 GiB free")
-	cmd.Flags().BoolVar(&o.check, "check", false, "read the store at --data or --store, and say what is damaged")
+	cmd.Flags().BoolVar(&o.full, "full", false, "fill the disk in each round; less than 1 GiB of it must be free")
+	cmd.Flags().BoolVar(&o.check, "check", false, "read the store at --data or --store, and print what is damaged")
 	return cmd
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Where webhooks are sent is the decision of an administrator, and may be this machine or its
-// network. An administrator of the server need not be one of the machine, though: what only the
-// machine itself may ask, such as the service of a cloud that hands out its credentials, gets no
-// webhook.
+// An administrator decides where webhooks are sent, and may choose this machine or its network. But
+// an administrator of the server need not be one of the machine, so no webhook is sent to services
+// that only the machine itself may ask, such as a cloud's service that hands out the machine's
+// credentials.
 
-// noWebhooks are the addresses that get no webhooks. The services of most clouds are link-local;
-// the others are named in the documentation of their clouds.
+// noWebhooks are the addresses to which no webhooks are sent. The services of most clouds are
+// link-local; the others are documented by their clouds.
 var noWebhooks = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),         // link-local (RFC 3927)
 	netip.MustParsePrefix("fe80::/10"),              // link-local (RFC 4291)
@@ -33,8 +33,8 @@ var noWebhooks = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway: instance metadata
 }
 
-// wrappings are the IPv6 addresses that contain an IPv4 address, to which a gateway or a tunnel
-// leads, and the offsets of its four bytes. netip unwraps ::ffff:0:0/96.
+// wrappings are the ranges of IPv6 addresses that contain an IPv4 address reached by a gateway or a
+// tunnel, and the offset of its four bytes. netip unwraps ::ffff:0:0/96.
 var wrappings = []struct {
 	prefix netip.Prefix
 	at     int
@@ -45,8 +45,8 @@ var wrappings = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},       // 6to4 (RFC 3056)
 }
 
-// newDialer returns what webhooks are sent with. It looks at the address to which a connection is
-// made, so that it does not matter which names stand for it, or what they stood for before.
+// newDialer returns the dialer for webhooks. It checks the address to which a connection is made,
+// so that it does not matter which names resolve to it, or resolved to before.
 func newDialer() *net.Dialer {
 	return &net.Dialer{Timeout: deliveryTimeout, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		return checkAddress(address)

@@ -12,16 +12,16 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Cause says why an alarm is no longer open. The zero Cause is that of one that is.
+// Cause says why an alarm is no longer open. The zero Cause is that of an open alarm.
 type Cause string
 
 // The causes.
 const (
 	ByCondition Cause = "condition" // the condition for it to clear was met
-	ByOperator  Cause = "operator"  // somebody has cleared it
+	ByOperator  Cause = "operator"  // an operator cleared it
 	ByLate      Cause = "withdrawn" // a late reading says that it should not have been raised
 	ByRule      Cause = "rule"      // its rule was deleted, or has other conditions now
-	ByScope     Cause = "scope"     // its rule does not concern the entity any more
+	ByScope     Cause = "scope"     // its rule no longer applies to the entity
 	ByEntity    Cause = "entity"    // the entity was deleted
 )
 
@@ -42,10 +42,10 @@ const (
 	Withdrawn Kind = "withdrawn"
 )
 
-// Alarm is one alarm from when it is raised to when it has cleared. Times are in
-// milliseconds since the epoch, 0 for what has not happened.
+// Alarm is one alarm, from when it is raised until it has cleared. Times are in milliseconds since
+// the epoch, 0 if the event has not happened.
 type Alarm struct {
-	// ID is text of one length; of two alarms the later has the greater one.
+	// ID has a fixed length; of two alarms the later has the greater ID.
 	ID       string   `json:"id"`
 	Rule     string   `json:"rule"`
 	Version  int64    `json:"version"`
@@ -53,18 +53,18 @@ type Alarm struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message,omitempty"`
 	// Since is when the condition began to hold, Raised when it had held for long enough, and
-	// Cleared when the condition to clear had, by the time of the readings.
+	// Cleared when the condition to clear had held for long enough, by the time of the readings.
 	Since   int64 `json:"since"`
 	Raised  int64 `json:"raised"`
 	Cleared int64 `json:"cleared,omitempty"`
-	// Detected and Ended are when the server noticed that.
+	// Detected and Ended are when the server noticed that the alarm was raised and cleared.
 	Detected int64 `json:"detected"`
 	Ended    int64 `json:"ended,omitempty"`
 	Cause    Cause `json:"cause,omitempty"`
 	// Deleted says that the entity was deleted: an entity that now has its id is a different one.
 	Deleted bool `json:"deleted,omitempty"`
-	// Values are the values that the condition used when the alarm was raised. Of those larger than
-	// MaxValueBytes only the time is kept.
+	// Values are the values that the condition used when the alarm was raised. For values larger
+	// than MaxValueBytes only the time is kept.
 	Values       []Value      `json:"values,omitempty"`
 	Acknowledged *Mark        `json:"acknowledged,omitempty"`
 	Shelved      *Shelf       `json:"shelved,omitempty"`
@@ -75,14 +75,14 @@ type Alarm struct {
 // Open reports whether the alarm has not cleared.
 func (a *Alarm) Open() bool { return a.Cause == "" }
 
-// Value is a value that an alarm was raised with.
+// Value is a value with which an alarm was raised.
 type Value struct {
 	Key   string
 	TS    int64
 	Value value.Value
 }
 
-// same reports whether two values are the same; 1 and 1.0 are, as in JSON.
+// same reports whether two values are equal; 1 and 1.0 are, as in JSON.
 func (v Value) same(o Value) bool {
 	return v.Key == o.Key && v.TS == o.TS && (v.Value == o.Value || value.Compare(v.Value, o.Value) == value.Equal)
 }
@@ -100,8 +100,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return append(v.Value.AppendJSON(append(b, `,"value":`...)), '}'), nil
 }
 
-// plainJSON encodes without the escapes for HTML: they make a value larger than it may be
-// when it is read.
+// plainJSON encodes without escapes for HTML, which could make a value too large to be read back.
 func plainJSON(x any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -157,12 +156,12 @@ type Event struct {
 	Alarm Alarm  `json:"alarm"`
 }
 
-// Tells reports whether people and programs are to be notified of the event: of a shelved alarm
-// they learn that it is shelved, and nothing else until it no longer is.
+// Tells reports whether people and programs are to be notified of the event. If an alarm is
+// shelved, they are told that, and nothing else until it is no longer shelved.
 func (ev *Event) Tells() bool { return ev.Alarm.Shelved == nil || ev.Kind == Shelved }
 
-// shrink leaves out what makes an alarm too large for an item: the values, and then all of
-// the history but its first and last transitions.
+// shrink makes an alarm fit into an item: it removes the values, and then all of the history but
+// its first and last transitions.
 func (a *Alarm) shrink() {
 	if a.Values != nil {
 		a.Values = nil
@@ -194,21 +193,21 @@ func alarmID(number int64) string {
 const (
 	ruleKind     = "alarm-rule"     // under its name
 	openKind     = "alarm-open"     // an alarm that is open, under its ID
-	closedKind   = "alarm-closed"   // one that is not
+	closedKind   = "alarm-closed"   // an alarm that has cleared
 	timeKind     = "alarm-time"     // the ID of an alarm that was not withdrawn, under its entity, rule and Raised
-	entityKind   = "alarm-entity"   // nothing, under the entity and ID of each alarm
-	stateKind    = "alarm-state"    // how a rule stands for an entity, where that is not as in the beginning
+	entityKind   = "alarm-entity"   // empty, under the entity and ID of each alarm
+	stateKind    = "alarm-state"    // the state of a rule for an entity, unless it is the initial one
 	eventKind    = "alarm-event"    // an event, under its number
 	webhookKind  = "alarm-webhook"  // under its name
 	deliveryKind = "alarm-delivery" // a delivery that waits, under its webhook and the number of its event
 	deadKind     = "alarm-dead"     // the same, given up
-	deletionKind = "alarm-deletion" // the last alarm of an entity that was deleted, while some of them do not say so
-	laterKind    = "alarm-later"    // from when on readings of an entity wait for their time
-	placeKind    = "alarm-place"    // the place up to which changes are done with
+	deletionKind = "alarm-deletion" // the last alarm of a deleted entity, while some of its alarms are not marked yet
+	laterKind    = "alarm-later"    // from which time on readings of an entity wait for their time
+	placeKind    = "alarm-place"    // the place up to which changes are processed
 	placeKey     = "place"
 )
 
-// part is the key of an entity, or of a rule and an entity, or the beginning of one.
+// part returns the key of an entity, or of a rule and an entity, or a prefix of such a key.
 func part(names ...string) string { return strings.Join(names, "\x00") + "\x00" }
 
 // timeKey is the key of an alarm by its time.
@@ -219,5 +218,5 @@ func timeKey(id, rule string, raised int64, alarm string) string {
 // eventKey is the key of an event.
 func eventKey(seq uint64) string { return fmt.Sprintf("%016x", seq) }
 
-// after is the key that comes next after all that begin with a prefix that ends in \x00.
+// after returns the key that follows all keys with a prefix that ends in \x00.
 func after(prefix string) string { return prefix[:len(prefix)-1] + "\x01" }

@@ -15,8 +15,8 @@ import (
 // markAlarms is how many alarms of a deleted entity a step marks.
 const markAlarms = 500
 
-// deletions are the entities that were deleted and whose alarms do not yet say so, with the ID of
-// the last alarm of each. The engine adds and removes, readers look: its methods are safe for
+// deletions are the deleted entities whose alarms are not all marked yet, with the ID of the last
+// alarm of each. The engine adds and removes them, and others read them: its methods are safe for
 // concurrent use.
 type deletions struct {
 	mu   sync.RWMutex
@@ -25,7 +25,7 @@ type deletions struct {
 
 func newDeletions() *deletions { return &deletions{upTo: make(map[string]string)} }
 
-// covers reports whether an alarm is one of an entity that was deleted.
+// covers reports whether an alarm is that of a deleted entity.
 func (g *deletions) covers(entityID, alarm string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -46,10 +46,10 @@ func (g *deletions) none() bool {
 	return len(g.upTo) == 0
 }
 
-// deletion is one of them.
+// deletion is an entry of deletions.
 type deletion struct{ id, upTo string }
 
-// some returns up to n of them, begun as the first one where it is among them.
+// some returns up to n deletions; begun comes first if it is among them.
 func (g *deletions) some(begun string, n int) []deletion {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -74,7 +74,7 @@ func (g *deletions) set(id, upTo string) {
 	g.upTo[id] = upTo
 }
 
-// remove forgets an entity, unless it was deleted once more.
+// remove removes an entity, unless it was deleted once more.
 func (g *deletions) remove(id, upTo string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,7 +83,7 @@ func (g *deletions) remove(id, upTo string) {
 	}
 }
 
-// seen returns all of them, for who reads alarms after that.
+// seen returns a copy, for a caller that then reads alarms.
 func (g *deletions) seen() map[string]string {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -101,8 +101,8 @@ type deletionJSON struct {
 	UpTo string `json:"up_to"`
 }
 
-// deleted notes that an entity was deleted: one of the same id that comes later has none of
-// its alarms.
+// deleted records that an entity was deleted: a later entity with the same id has none of its
+// alarms.
 func (e *engine) deleted(ctx context.Context, id string) error {
 	if !slices.ContainsFunc(e.events, func(ev Event) bool { return ev.Alarm.Entity == id }) {
 		list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(id), To: after(part(id)), Limit: 1, Descending: true})
@@ -124,7 +124,7 @@ func (e *engine) deleted(ctx context.Context, id string) error {
 	return e.ledger.put(deletionKind, id, &x)
 }
 
-// loadDeletions reads what was not done before a start.
+// loadDeletions reads the deletions left unfinished at the last shutdown.
 func (e *engine) loadDeletions(ctx context.Context) error {
 	all := make(map[string]string)
 	err := e.each(ctx, deletionKind, func(it *entity.Item) error {
@@ -141,10 +141,9 @@ func (e *engine) loadDeletions(ctx context.Context) error {
 	return err
 }
 
-// markDeleted marks some of the alarms of entities that were deleted, and takes away what leads
-// replays to them. It goes on with the entity that was begun, or with many of them no one
-// would ever be done with. Nothing of the ledger is looked at.
-// REQUIRES: the ledger is empty.
+// markDeleted marks some of the alarms of deleted entities, and removes the items by which replays
+// find them. It continues with the entity that was begun: otherwise, with many of them, none would
+// ever be finished. It does not look into the ledger. REQUIRES: the ledger is empty.
 func (e *engine) markDeleted(ctx context.Context) error {
 	left := e.steps.mark
 	for _, x := range e.deletions.some(e.marking, left) {
@@ -162,9 +161,9 @@ func (e *engine) markDeleted(ctx context.Context) error {
 	return nil
 }
 
-// markOne marks alarms of one entity, and returns how many it has looked at, most of them
-// when there may be more. They are marked in the order of their IDs: those before one that is
-// marked are marked, whatever ends the engine.
+// markOne marks alarms of one entity, and returns how many it has examined, which is most if there
+// may be more. They are marked in the order of their IDs, so that all alarms before a marked one
+// are marked, however the engine ends.
 func (e *engine) markOne(ctx context.Context, x deletion, most int) (int, error) {
 	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: part(x.id) + e.markedTo, To: part(x.id) + x.upTo + "\x00", Limit: most})
 	if err != nil {

@@ -13,15 +13,14 @@ import (
 	"github.com/greenroom-go/greenroom/internal/due"
 )
 
-// engine decides what alarms there are, change by change. It is owned by the goroutine of
-// the service. What it decides is in the ledger until that is committed; after an error it
-// is worth nothing, and another one begins at what is durable.
+// engine determines the alarms, change by change. It is owned by the goroutine of the service. Its
+// decisions are in the ledger until that is committed; after an error the engine is discarded, and
+// a new one begins from what is durable.
 //
-// A reading that is newer than all others that a rule reads of its entity, which nearly
-// all are, costs one evaluation of the condition, and nothing more where that does not
-// hold: no state is kept then. Rules that only compare its values with numbers are not even
-// evaluated while those stay between two of the numbers. A late one leads to a replay of the
-// history.
+// Nearly every reading is newer than all others that a rule reads of its entity. Such a reading
+// costs one evaluation of the condition, and nothing more if the condition does not hold: no state
+// is kept then. Rules that only compare its values with numbers are not even evaluated while the
+// values stay between the same two numbers. A late reading leads to a replay of the history.
 type engine struct {
 	rt    *entity.Runtime
 	log   *slog.Logger
@@ -35,11 +34,11 @@ type engine struct {
 	cache     *cache
 	timers    due.Queue[waiter]
 	later     map[string]*later // by entity
-	began     int64             // when the batch of changes that is applied was begun
-	opened    int64             // when the engine began: live rules judge nothing of before
+	began     int64             // when the present batch of changes was begun
+	opened    int64             // when the engine began: live rules judge nothing earlier
 	active    int
-	// awaits is how many there are, in rules and in dropped, which has those that are still to be
-	// taken away; crowded says that there were too many.
+	// awaits counts those in rules and in dropped, which holds those still to be removed; crowded
+	// says that there were too many.
 	awaits  int
 	dropped []map[string]*await
 	crowded bool
@@ -48,21 +47,21 @@ type engine struct {
 	lateness int64 // how late a reading may be to change alarms
 
 	sender  *sender
-	then    []func() // what is to be done after the commit
+	then    []func() // to be called after the commit
 	ledger  *ledger
 	hub     *hub
 	events  []Event  // in the ledger
 	dirty   []*state // to be put into the ledger
-	late    []*state // with late readings, to be gone through
-	running []*state // the first of them, whose replays go on by turns
-	known   int64    // when by the clock all had been applied that was committed by then
+	late    []*state // with late readings, to be replayed
+	running []*state // those of them whose replays take turns
+	known   int64    // everything committed by this time has been applied
 	gate    gate
 	lead    *lead    // see leadNow; nil before a step asks
-	leads   []*lead  // those that the changes have not reached, in their order
-	ending  []*state // of rules that are not in force any more
+	leads   []*lead  // those that the changes have not reached yet, in order
+	ending  []*state // of rules that are no longer in force
 	place   place
-	moved   bool                    // the place is not that of the last commit
-	waiting map[string][]chan error // by cursor: those who wait for it
+	moved   bool                    // the place differs from the committed one
+	waiting map[string][]chan error // by cursor: the callers that wait for it
 	waited  []chan error            // those whose cursor was reached
 	kept    bool                    // there are alarms, of entities that may be deleted
 	buffer  []int                   // of slotsOf
@@ -77,27 +76,27 @@ type engine struct {
 	installed *atomic.Pointer[[]Installed] // of the service
 }
 
-// gate is a cursor that is to be reached before the clock of the engine goes on to a time:
-// what waits among the changes may say that a condition has not held so long.
+// gate is a cursor that must be reached before the engine's clock advances to a time: a waiting
+// change may show that a condition has not held for so long.
 type gate struct {
 	head string // "" for none
 	at   int64
 }
 
-// place is where the engine stands, as it is stored.
+// place is the engine's progress, as it is stored.
 type place struct {
-	// Cursor is that of the last change that was processed, "" while nothing is followed.
+	// Cursor is the cursor of the last change that was processed, "" while no changes are followed.
 	Cursor string `json:"cursor"`
 	// At is when the last processed change was committed.
 	At int64 `json:"at,omitempty"`
-	// Alarm is the number of the last alarm, Event that of the last event, First that of
-	// the first event that is kept, and Version the last one of a rule.
+	// Alarm is the number of the last alarm, Event that of the last event, First that of the first
+	// event that is kept, and Version the last version of any rule.
 	Alarm   int64  `json:"alarm"`
 	Event   uint64 `json:"event"`
 	First   uint64 `json:"first"`
 	Version int64  `json:"version"`
-	// Types is a digest of the families of types that the rules were last looked at with, "" while
-	// no rule looks at types.
+	// Types is a digest of the families of types with which the rules were last evaluated, "" while
+	// no rule uses types.
 	Types string `json:"types,omitempty"`
 }
 
@@ -108,7 +107,7 @@ func newEngine(rt *entity.Runtime, cfg *Config, count *counters, g *deletions) *
 	}
 }
 
-// isA reports whether a type is another one or extends it.
+// isA reports whether typ is of or extends it.
 func (e *engine) isA(typ, of string) bool {
 	if typ == of {
 		return typ != ""
@@ -117,13 +116,13 @@ func (e *engine) isA(typ, of string) bool {
 	return err == nil && t.IsA[of]
 }
 
-// reindex makes the rules that are in force the ones that readings are for.
+// reindex makes the index of the rules that are in force.
 func (e *engine) reindex() {
 	e.index = indexOf(e.rules)
 	e.cache.refresh() // each entity has other rules now
 }
 
-// apply takes one committed change in.
+// apply applies one committed change.
 func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	switch {
 	case c.Edit != nil:
@@ -151,8 +150,8 @@ func (e *engine) apply(ctx context.Context, c *entity.Change) error {
 	return e.take(ctx, s, c, slots, fresh, e.committed(c))
 }
 
-// take takes a reading in that came at a time, for live rules as well. Without slots it says only
-// that the entity was heard of.
+// take applies a reading that came at a time, for live rules as well. Without slots it says only
+// that the entity was heard from.
 func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool, at int64) error {
 	if len(s.live) == 0 {
 		if len(slots) == 0 {
@@ -180,8 +179,8 @@ func (e *engine) take(ctx context.Context, s *subject, c *entity.Change, slots [
 	return e.eachLive(ctx, s, at, looks, e.judgeLive)
 }
 
-// slotsOf returns the slots of what rules read of a reading. They are valid until the next
-// call, and so is which of the values each is of, in e.picked.
+// slotsOf returns the slots of the values of a reading that rules read, and sets e.picked to the
+// indexes of these values. Both are valid until the next call.
 func (e *engine) slotsOf(c *entity.Change) []int {
 	e.buffer, e.picked = e.buffer[:0], e.picked[:0]
 	for i := range c.Values {
@@ -192,7 +191,7 @@ func (e *engine) slotsOf(c *entity.Change) []int {
 	return e.buffer
 }
 
-// order is how a reading stands to the others that a rule reads of the entity.
+// order is the position of a reading relative to the others that a rule reads of the entity.
 type order uint8
 
 const (
@@ -201,7 +200,7 @@ const (
 	older
 )
 
-// reading takes a reading in.
+// reading applies a reading.
 func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slots []int, fresh bool) error {
 	last := max(s.newest, s.turned)
 	inOrder := c.TS > last || c.TS == last && (fresh && c.TS > s.turned || c.Arrived && c.TS > s.redone)
@@ -273,9 +272,9 @@ func (e *engine) reading(ctx context.Context, s *subject, c *entity.Change, slot
 	return nil
 }
 
-// nextReading takes a reading in that is newer than all that is known of an entity. Where it
-// leaves the answers of conditions as they were, and nothing is pending, no rule is looked at
-// that only compares its values: what holds for one number of a band holds for the others.
+// nextReading applies a reading that is newer than everything known about an entity. If it does not
+// change the answers of the conditions, and nothing is pending, rules that only compare its values
+// are skipped: what holds for one number of a band holds for the others.
 func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, slots []int) error {
 	s.back = nil
 	var rules []*rule
@@ -319,8 +318,8 @@ func (e *engine) nextReading(ctx context.Context, s *subject, c *entity.Change, 
 	return nil
 }
 
-// leaves reports whether a reading leaves all answers as they were, and that is all there is to
-// know of it.
+// leaves reports whether a reading changes no answer, so that nothing else needs to be known about
+// it.
 func (e *engine) leaves(s *subject, c *entity.Change, slots []int) bool {
 	if s.readsAll {
 		return false
@@ -334,7 +333,7 @@ func (e *engine) leaves(s *subject, c *entity.Change, slots []int) bool {
 	return true
 }
 
-// follow puts the values of a reading into the frame that leave all answers as they were.
+// follow puts the values of a reading that changes no answer into the frame.
 func (e *engine) follow(s *subject, c *entity.Change, slots []int) {
 	for n, slot := range slots {
 		if i, ok := s.find(slot); ok {
@@ -344,7 +343,7 @@ func (e *engine) follow(s *subject, c *entity.Change, slots []int) {
 	s.newest = max(s.newest, c.TS)
 }
 
-// note puts the values of a reading into the frame, where they are the newest.
+// note puts the values of a reading into the frame if they are the newest.
 func (e *engine) note(s *subject, c *entity.Change, slots []int) {
 	for i, slot := range slots {
 		if ts, ok := s.ts(slot); !ok || c.TS >= ts {
@@ -364,7 +363,7 @@ func (r *rule) reads(slots []int) bool {
 	return false
 }
 
-// order returns how a reading that is not the entity's newest stands to a rule.
+// order returns the order, for a rule, of a reading that is not the entity's newest.
 func (s *subject) order(r *rule, c *entity.Change, slots []int, fresh bool) order {
 	newest, ok := s.frame.newest(r)
 	switch {
@@ -385,8 +384,8 @@ func (s *subject) order(r *rule, c *entity.Change, slots []int, fresh bool) orde
 	return beside
 }
 
-// know returns what is known of an entity, nil for none of the id. fresh says that it was
-// just read, and may be ahead of the changes.
+// know returns what is known about an entity, nil if it does not exist. fresh says that the entity
+// was just read, and may be ahead of the changes.
 func (e *engine) know(ctx context.Context, id string) (s *subject, fresh bool, err error) {
 	if s = e.cache.find(id); s != nil && s.loaded {
 		return s, false, nil
@@ -441,7 +440,7 @@ func (e *engine) see(s *subject) {
 	}
 }
 
-// concerned reports whether a rule concerns an entity.
+// concerned reports whether a rule applies to an entity.
 func (e *engine) concerned(f *frame, r *rule) bool {
 	return (r.Entity == "" || r.Entity == f.id) && (r.Type == "" || e.isA(f.typ, r.Type)) && (r.where == nil || r.where.Match(f, &f.env))
 }
@@ -507,7 +506,7 @@ func (e *engine) overlaps(ctx context.Context, s *subject, r *rule, ts int64) (b
 	return a != nil && (a.Raised >= ts || a.Cleared >= ts), err
 }
 
-// begin makes a state, nil where there are too many.
+// begin makes a state, or returns nil if there are too many.
 func (e *engine) begin(s *subject, r *rule) *state {
 	if e.active >= MaxActive {
 		s.refused = true
@@ -535,7 +534,7 @@ func (e *engine) touch(st *state) {
 	}
 }
 
-// turn does what comes of a transition.
+// turn carries out a transition.
 func (e *engine) turn(ctx context.Context, st *state, t turn) error {
 	if t.raised {
 		return e.raise(st, &Alarm{Since: t.since, Raised: t.at, Values: st.s.sample(st.rule, e.slots)})
@@ -551,7 +550,7 @@ func (e *engine) raise(st *state, a *Alarm) error {
 	return e.write(a, nil, Transition{Kind: Raised, TS: a.Raised})
 }
 
-// newAlarm fills in what an alarm of a state has beside its times.
+// newAlarm fills in the fields of an alarm other than its times.
 func (e *engine) newAlarm(st *state, a *Alarm) {
 	e.place.Alarm++
 	e.kept = true
@@ -585,12 +584,12 @@ func (e *engine) clear(ctx context.Context, st *state, t Transition, cause Cause
 	return e.write(a, was, t)
 }
 
-// unreadable tells of an alarm that is passed over. It stays in the store as it is.
+// unreadable logs an alarm that is skipped. It stays in the store as it is.
 func (e *engine) unreadable(ctx context.Context, err error) {
 	e.log.LogAttrs(ctx, slog.LevelError, "a stored alarm cannot be read and is passed over", slog.Any("error", err))
 }
 
-// prior is what an alarm was before a change, nil for one that is new.
+// prior is the state of an alarm before a change, nil if the alarm is new.
 type prior struct {
 	raised        int64
 	open, unacked bool
@@ -629,7 +628,7 @@ func (e *engine) tally(a *Alarm, n int64, unacked bool) {
 	}
 }
 
-// edit takes a change of an entity's type or attributes in, and its end.
+// edit applies a change of an entity's type or attributes, or its deletion.
 func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 	all := func(*rule) bool { return true }
 	s, at := e.cache.find(c.Entity), e.committed(c)
@@ -674,7 +673,7 @@ func (e *engine) edit(ctx context.Context, c *entity.Change) error {
 	return e.eachLive(ctx, s, at, all, e.judgeLive)
 }
 
-// judge evaluates a rule at a time at which something has changed that has no history.
+// judge evaluates a rule at a time at which something without a history has changed.
 func (e *engine) judge(ctx context.Context, s *subject, r *rule, ts int64) error {
 	if newest, ok := s.frame.newest(r); ok {
 		ts = max(ts, newest)
@@ -702,7 +701,7 @@ func (e *engine) drop(ctx context.Context, st *state, t Transition, cause Cause)
 	return nil
 }
 
-// ended takes in that an entity was deleted.
+// ended applies the deletion of an entity.
 func (e *engine) ended(ctx context.Context, id string, ts int64) error {
 	if s := e.cache.find(id); s != nil {
 		if err := e.gone(ctx, s, ts); err != nil {
@@ -714,7 +713,7 @@ func (e *engine) ended(ctx context.Context, id string, ts int64) error {
 	return e.deleted(ctx, id)
 }
 
-// gone ends the alarms of an entity that is not there any more.
+// gone ends the alarms of an entity that no longer exists.
 func (e *engine) gone(ctx context.Context, s *subject, ts int64) error {
 	for _, st := range s.states {
 		if err := e.drop(ctx, st, Transition{TS: ts}, ByEntity); err != nil {
@@ -728,8 +727,8 @@ func (e *engine) gone(ctx context.Context, s *subject, ts int64) error {
 	return nil
 }
 
-// flushStates puts the states that have changed into the ledger. Those that are as in the
-// beginning are forgotten.
+// flushStates puts the states that have changed into the ledger, and drops those that are in the
+// initial state again.
 func (e *engine) flushStates() error {
 	for _, st := range e.dirty {
 		st.dirty = false
@@ -752,7 +751,7 @@ func (e *engine) flushStates() error {
 	return nil
 }
 
-// end takes a state away.
+// end removes a state.
 func (e *engine) end(st *state) {
 	e.timers.Set(&st.timer, 0)
 	s := st.s

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// A family is a type and those that extend it, as one text: their ids, in order, with a zero byte
-// behind each.
+// A family is a type with all types that extend it, as one text: their ids in order, each followed
+// by a zero byte.
 
 // families returns the family of each type.
 func families(rt *entity.Runtime) map[string]string {
@@ -32,7 +32,7 @@ func families(rt *entity.Runtime) map[string]string {
 	return all
 }
 
-// digest is a short text that is another one for other families.
+// digest returns a short text that differs for different families.
 func digest(all map[string]string) string {
 	h := sha256.New()
 	for _, of := range slices.Sorted(maps.Keys(all)) {
@@ -41,7 +41,7 @@ func digest(all map[string]string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// hasLost reports whether a family has not all of the types that it had.
+// hasLost reports whether a family has lost a type.
 func hasLost(was, now string) bool {
 	there := make(map[string]bool)
 	for id := range strings.SplitSeq(now, "\x00") {
@@ -55,8 +55,8 @@ func hasLost(was, now string) bool {
 	return false
 }
 
-// retype looks at entities again for the rules of types after it has changed which types extend
-// another one, also while the service was closed.
+// retype re-examines entities for the rules that use types if the extensions of types have changed,
+// even while the service was closed.
 func (e *engine) retype() error {
 	looks := false
 	for _, r := range e.rules {
@@ -91,8 +91,8 @@ func (e *engine) retype() error {
 	return nil
 }
 
-// retypeRule has entities looked at again for one rule, if families are others than before, nil
-// for unknown, in what it looks at.
+// retypeRule re-examines entities for one rule if the families that it uses differ from was, which
+// is nil if unknown.
 func (e *engine) retypeRule(r *rule, was map[string]string) error {
 	now := e.families[r.Type]
 	switch {

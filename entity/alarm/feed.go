@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// feedBytes is about how much waits for the engine in memory, and feedBatch how many
-	// changes are passed on at once. One batch is taken in whatever it has.
+	// feedBytes is roughly how much may wait for the engine in memory, and feedBatch how many
+	// changes are passed on at once. A single batch is accepted whatever its size.
 	feedBytes = 16 << 20
 	feedBatch = 256
-	// feedBuffer is how many changes the runtime holds for the feed: a burst of that many
-	// is not read again from the log, which costs more than to make it durable.
+	// feedBuffer is how many changes the runtime holds for the feed: a burst of that many need not
+	// be read from the log, which costs more than making it durable.
 	feedBuffer = 1 << 16
 	// feedBatches bounds the batches by their number; those of single changes are small.
 	feedBatches = 1024
-	// feedUsed is how many are kept that were taken in, for others.
+	// feedUsed is how many processed batches are kept for reuse.
 	feedUsed = 16
 )
 
-// feed reads the changes ahead of the engine, by a bounded number of bytes.
+// feed reads changes ahead of the engine, up to a bounded number of bytes.
 type feed struct {
 	batches chan batch           // closed at the end, when err is set
 	used    chan []entity.Change // room of batches that were taken in, for others
@@ -36,7 +36,7 @@ type feed struct {
 	freed chan struct{} // has room for one: there are less bytes
 }
 
-// batch is some changes, and what they take.
+// batch is some changes and their size.
 type batch struct {
 	changes []entity.Change
 	bytes   int
@@ -109,7 +109,7 @@ func (f *feed) reserve(bytes int) bool {
 	return true
 }
 
-// took gives the room of a batch back. Nobody uses it any more.
+// took releases the room of a batch that is no longer used.
 func (f *feed) took(b batch) {
 	f.waiting.Add(-int64(len(b.changes)))
 	clear(b.changes)

@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// applyAtOnce is about how many changes are applied before what else is to be done.
+	// applyAtOnce is roughly how many changes are applied before other work is done.
 	applyAtOnce = 4096
-	// ledgerItems and ledgerBytes are how much is written in one commit, about.
+	// ledgerItems and ledgerBytes are roughly how much is written in one commit.
 	ledgerItems = 5000
 	ledgerBytes = 4 << 20
 	// lateGrace is how long late readings wait for changes that wait.
 	lateGrace = time.Second
-	// commitShare is the part of the time that commits may take, as a divisor: those of alarms hold
-	// up those of readings. gatherMost bounds how long alarms wait for that.
+	// commitShare is the share of time that commits may take, as a divisor, because commits of
+	// alarms delay those of readings. gatherMost bounds how long alarms wait for that.
 	commitShare = 10
 	gatherMost  = 250 * time.Millisecond
 	// maxNap bounds the sleep until something is due: the machine's clock may be set.
 	maxNap = 10 * time.Second
 	// endPatience is how long Close waits for the last commit.
 	endPatience = 5 * time.Second
-	// typesEvery is how often is looked for whether types have changed.
+	// typesEvery is how often the follower checks whether types have changed.
 	typesEvery = time.Second
-	// purgeEvery is how often alarms are looked for that are kept for long enough.
+	// purgeEvery is how often the follower looks for alarms past their retention.
 	purgeEvery = 10 * time.Minute
 	// purgePause is between the parts of that: it goes through all that have cleared.
 	purgePause = 100 * time.Millisecond
 )
 
-// follower is one run of a service, from what is durable on: until the service is closed
-// or the runtime fails it. It is owned by the engine's goroutine.
+// follower is one run of a service, starting from what is durable, until the service is closed or
+// the runtime fails. It is owned by the engine's goroutine.
 type follower struct {
 	s *Service
 	e *engine
@@ -51,7 +51,7 @@ type follower struct {
 	purge   string        // the ID from which on they are
 }
 
-// batches is where the changes come from, nil while nothing is followed.
+// batches returns the channel of changes, nil while no changes are followed.
 func (f *follower) batches() <-chan batch {
 	if f.feed == nil {
 		return nil
@@ -67,7 +67,7 @@ func (f *follower) waiting() int64 {
 	return f.feed.waiting.Load()
 }
 
-// follow does what there is to do, until an error.
+// follow does all pending work, until an error.
 func (f *follower) follow() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -101,7 +101,7 @@ func (f *follower) follow() error {
 	}
 }
 
-// nap is how long there is nothing to do but what comes.
+// nap returns how long there is nothing to do unless something arrives.
 func (f *follower) nap() time.Duration {
 	if f.e.working() {
 		return 0
@@ -120,8 +120,8 @@ func (f *follower) nap() time.Duration {
 	return nap
 }
 
-// answer does what somebody waits for, and makes it durable. An error of the store is
-// returned: what was decided is worth nothing then.
+// answer runs a call and makes its result durable. It returns an error of the store, after which
+// the engine's decisions are void.
 func (f *follower) answer(c owner.Call[*engine]) error {
 	if err := context.Cause(c.Context); err != nil {
 		c.Answer(err)
@@ -168,7 +168,7 @@ func (f *follower) apply(b batch) error {
 		if n >= f.e.steps.apply {
 			break
 		}
-		// Readings do not wait for alarms: who makes them durable goes first.
+		// Readings do not wait for alarms: their commit goes first.
 		runtime.Gosched()
 		var ok bool
 		select {
@@ -183,8 +183,8 @@ func (f *follower) apply(b batch) error {
 	return nil
 }
 
-// work does a part of what is left to do: late readings, new rules, what is due by the
-// clock, and the commit of all that.
+// work does a part of the remaining work: late readings, new rules, whatever is due by the clock,
+// and committing the results.
 func (f *follower) work(ctx context.Context) error {
 	switch {
 	case len(f.e.late)+len(f.e.running) == 0:
@@ -192,7 +192,7 @@ func (f *follower) work(ctx context.Context) error {
 	case f.late.IsZero():
 		f.late = time.Now()
 	}
-	// While changes wait they may bring more that is late for the same alarms.
+	// Waiting changes may include more late readings for the same alarms.
 	if f.waiting() == 0 || time.Since(f.late) >= f.e.steps.grace {
 		if err := f.e.catchUp(ctx); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (f *follower) work(ctx context.Context) error {
 	return nil
 }
 
-// commit makes durable what was decided, and tells of it.
+// commit makes the decisions durable and publishes them.
 func (f *follower) commit(ctx context.Context) error {
 	f.written = time.Now()
 	err := f.e.commit(ctx)
@@ -245,7 +245,7 @@ func (f *follower) gather() time.Duration {
 	return max(f.s.cfg.Gather, min(commitShare*f.writing, gatherMost))
 }
 
-// end makes durable what was decided, unless that has failed.
+// end makes the decisions durable, unless that has failed before.
 func (f *follower) end(why error) {
 	if f.feed != nil {
 		f.feed.stop()

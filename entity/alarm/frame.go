@@ -12,12 +12,11 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// frame is what an entity is for the conditions at one time: a [filter.View] of the values
-// in slots.
+// frame is the entity as conditions see it at one time: a [filter.View] of the values in slots.
 type frame struct {
 	id, typ string
 	created int64
-	// presence is set where live rules look at it.
+	// presence is set if live rules use it.
 	presence entity.Presence
 	values   []slotValue // ordered by slot
 	env      filter.Env
@@ -35,15 +34,15 @@ type slotValue struct {
 	band band
 }
 
-// band is what is known of the answers of conditions that only compare a value with numbers,
-// since they were found out: they are the same for that value, and for other numbers above one
-// threshold and below another.
+// band is the range of a value in which the answers of conditions that only compare it with numbers
+// are known: they are the same for the value for which they were evaluated, and for other numbers
+// above one threshold and below another.
 type band struct {
 	known        bool
 	above, below float64
 }
 
-// has reports whether a value leaves the answers as they were.
+// has reports whether the answers stay the same for a value.
 func (x *slotValue) has(v value.Value) bool {
 	if !x.band.known {
 		return false
@@ -55,8 +54,8 @@ func (x *slotValue) has(v value.Value) bool {
 	return ok && x.v.IsNumber() && n > x.band.above && n < x.band.below
 }
 
-// slots gives numbers from 1 on to the keys and leaves that rules read. A number is never
-// given again: rules come and go seldom.
+// slots assigns numbers from 1 to the keys and leaves that rules read. Numbers are never reused,
+// since rules change seldom.
 type slots struct {
 	byPath map[slotPath]int
 	byKey  map[string]int // of byPath, those of keys
@@ -74,7 +73,7 @@ func newSlots() *slots {
 	return &slots{byPath: make(map[slotPath]int), byKey: make(map[string]int), paths: make([]slotPath, 1)}
 }
 
-// of returns the slot of a path, a new one if need be.
+// of returns the slot of a path, assigning one if need be.
 func (s *slots) of(p *filter.Path) int {
 	path := slotPath{p.Root, p.Name}
 	n, ok := s.byPath[path]
@@ -96,7 +95,7 @@ func (s *slots) of(p *filter.Path) int {
 // key returns the slot of a key, 0 for one that no rule reads.
 func (s *slots) key(name string) int { return s.byKey[name] }
 
-// hasLeaf reports whether rules read an attribute, or what it is in.
+// hasLeaf reports whether rules read an attribute or an object that encloses it.
 func (s *slots) hasLeaf(a entity.AttributeEdit) bool {
 	for path := a.Path; ; {
 		for _, root := range [...]filter.Root{filter.RootAttributes, filter.RootDesired, filter.RootReported} {
@@ -120,7 +119,7 @@ func (f *frame) find(slot int) (int, bool) {
 	return len(f.values), false
 }
 
-// put sets the value of a slot, for conditions that are still to be looked at.
+// put sets the value of a slot, before conditions are evaluated.
 func (f *frame) put(slot int, ts int64, v value.Value) {
 	i, ok := f.find(slot)
 	if !ok {
@@ -148,7 +147,7 @@ func (f *frame) newest(r *rule) (newest int64, ok bool) {
 	return newest, ok
 }
 
-// ahead reports whether a rule reads something of after a time.
+// ahead reports whether a rule reads a value later than horizon.
 func (f *frame) ahead(r *rule, horizon int64) bool {
 	if r.updated != 0 {
 		if ts, ok := f.ts(r.updated); ok && ts > horizon {
@@ -188,7 +187,7 @@ func (f *frame) Time(p *filter.Path) (int64, bool) {
 // Is is for package filter.
 func (f *frame) Is(typeID string) bool { return f.isA(f.typ, typeID) }
 
-// Related is for package filter. Conditions of rules have nothing of relations.
+// Related is for package filter. Conditions of rules cannot use relations.
 func (f *frame) Related(*filter.Relation, *filter.Env) bool { return false }
 
 // load fills the frame from an entity, as it is now.
@@ -221,8 +220,8 @@ func (f *frame) load(v entity.View, s *slots) {
 	slices.SortFunc(f.values, func(a, b slotValue) int { return cmp.Compare(a.slot, b.slot) })
 }
 
-// sample returns the values that the conditions of a rule have looked at, large ones
-// without their value.
+// sample returns the values that the conditions of a rule have used, without the contents of large
+// ones.
 func (f *frame) sample(r *rule, s *slots) []Value {
 	var list []Value
 	for _, slot := range r.keys {

@@ -1,7 +1,7 @@
 package alarm
 
-// halves keeps values, by ID, in so many bytes: those of the newer half and, until that is full, those of
-// the one before. The zero value has room for nothing but the newest.
+// halves is a cache of values by ID, bounded in bytes. It keeps the newer half and, until that is
+// full, the previous one. The zero value has room for only the newest value.
 type halves[V any] struct {
 	young, old map[string]sized[V]
 	bytes      int // of young

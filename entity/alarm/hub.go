@@ -11,7 +11,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// recentEvents is how many events are kept in memory for those who follow them closely.
+// recentEvents is how many events are kept in memory for followers that keep up.
 const recentEvents = 4096
 
 // recentBytes bounds their size, about.
@@ -26,7 +26,7 @@ func eventBytes(ev *Event) int {
 	return n
 }
 
-// hub tells of events once they are durable.
+// hub publishes events once they are durable.
 type hub struct {
 	mu     sync.Mutex
 	recent []Event       // guarded by mu; without gaps, up to last
@@ -37,7 +37,7 @@ type hub struct {
 
 func newHub() *hub { return &hub{more: make(chan struct{})} }
 
-// reset says what the last event is after a start.
+// reset sets the last event after a start.
 func (h *hub) reset(last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *hub) publish(events []Event) {
 	h.wake()
 }
 
-// after returns the events after one that are in memory, whether those are all, and what
+// after returns the events after seq that are in memory, whether these are all, and a channel that
 // is closed when there are more.
 func (h *hub) after(seq uint64, limit int) (list []Event, complete bool, more chan struct{}) {
 	h.mu.Lock()
@@ -96,8 +96,8 @@ func (s *Service) LastEvent() uint64 {
 }
 
 // Events returns events after a given one, in order, and waits for one until ctx ends. If the next
-// ones are no longer kept, it continues with the first that is. A number beyond the last event
-// belongs to another store: Events then returns [entity.ErrInvalid].
+// ones are no longer kept, it continues with the first that is. A number beyond that of the last
+// event comes from another store, and Events returns [entity.ErrInvalid].
 func (s *Service) Events(ctx context.Context, after uint64, limit int) ([]Event, error) {
 	if last := s.LastEvent(); after > last {
 		return nil, fmt.Errorf("cursor: %w: the last event is %d, not %d", entity.ErrInvalid, last, after)

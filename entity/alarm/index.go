@@ -8,28 +8,27 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// index finds the rules that a reading is for without a look at all others: by the keys
-// that they read, and of those by the entities that they concern. Each rule in force has a
-// bit; who knows an entity by the bits of before has to ask concern again.
+// index finds the rules for a reading without examining all others: by the keys that they read, and
+// then by the entities to which they apply. Each rule in force has a bit; a subject with the bits
+// of an earlier index must call concern again.
 type index struct {
 	rules  []*rule // by name; bit is the place
 	bySlot []slotRules
-	// live says that there are live rules, and presence and updated what they look at. They
-	// are not in bySlot.
+	// live says that there are live rules, and presence and updated whether they use these. Live
+	// rules are not in bySlot.
 	live, presence, updated bool
 }
 
 // slotRules are the rules that read a key, in the order of their names.
 type slotRules struct {
 	all []*rule
-	// exact are those of them that do more with its value than to compare it with numbers, and
-	// bounds are what the others compare it with, in order.
+	// exact are those of them that do more with its value than compare it with numbers, and bounds
+	// are the numbers with which the others compare it, in order.
 	exact  []*rule
 	bounds []float64
 }
 
-// around returns what is known of the answers that depend on a slot once they are found out
-// for a value.
+// around returns the band in which the answers that depend on a slot are the same as for v.
 func (x *index) around(slot int, v value.Value) band {
 	if slot >= len(x.bySlot) { // nobody reads it any more
 		return band{}
@@ -85,7 +84,7 @@ func indexOf(rules map[string]*rule) index {
 	return x
 }
 
-// concern sets the rules that concern an entity.
+// concern sets the rules that apply to an entity.
 func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
 	s.rules, s.live, s.ruleBits = nil, nil, nil
 	for _, r := range x.rules {
@@ -104,8 +103,8 @@ func (x *index) concern(s *subject, concerned func(*frame, *rule) bool) {
 	}
 }
 
-// readers returns the rules that concern an entity and read one of some keys, by name. Nobody
-// changes the slice.
+// readers returns the rules that apply to an entity and read one of the slots, by name. The slice
+// must not be changed.
 func (x *index) readers(s *subject, slots []int) []*rule {
 	list, is := s.rules, func(r *rule) bool { return r.reads(slots) }
 	if len(slots) == 1 && slots[0] < len(x.bySlot) && len(x.bySlot[slots[0]].all) <= len(list) {
@@ -114,8 +113,8 @@ func (x *index) readers(s *subject, slots []int) []*rule {
 	return choose(list, is)
 }
 
-// exactly returns those of them that do more with such a value than to compare it with numbers.
-// Nobody changes the slice.
+// exactly returns those of the readers that do more with such a value than compare it with numbers.
+// The slice must not be changed.
 func (x *index) exactly(s *subject, slots []int) []*rule {
 	if len(slots) == 1 && slots[0] < len(x.bySlot) {
 		return choose(x.bySlot[slots[0]].exact, s.concerns)
@@ -125,8 +124,8 @@ func (x *index) exactly(s *subject, slots []int) []*rule {
 	})
 }
 
-// choose returns those of a list that are what is asked for, the list itself where all are, and
-// allocates nothing where none is.
+// choose returns the rules for which is returns true: the list itself if all are, and nothing,
+// without allocating, if none is.
 func choose(list []*rule, is func(*rule) bool) []*rule {
 	other := slices.IndexFunc(list, func(r *rule) bool { return !is(r) })
 	if other < 0 {

@@ -15,9 +15,9 @@ import (
 // laterPage is how many points of a key are read at once when their time has come.
 const laterPage = 100
 
-// later is an entity of which readings wait for their time. They are in the history; once
-// the clock is there they are taken in as if they had just come, and what is known of the
-// entity until then is without them.
+// later is an entity with readings that wait for their time. The readings are in the history; when
+// the clock reaches their time they are applied as if they had just arrived, and until then they
+// are left out of what is known about the entity.
 type later struct {
 	timer timer
 	id    string
@@ -29,10 +29,10 @@ type laterJSON struct {
 	From int64 `json:"from"`
 }
 
-// horizon is up to which time readings are taken for those of now.
+// horizon returns the time up to which readings count as present.
 func (e *engine) horizon() int64 { return e.now() + e.steps.ahead }
 
-// postpone has a reading of an entity wait for its time.
+// postpone makes a reading of an entity wait for its time.
 func (e *engine) postpone(id string, ts int64) error {
 	x := e.later[id]
 	switch {
@@ -49,14 +49,14 @@ func (e *engine) postpone(id string, ts int64) error {
 	return e.resume(x, ts)
 }
 
-// resume sets from when on readings wait.
+// resume sets the time from which on readings wait.
 func (e *engine) resume(x *later, from int64) error {
 	x.from = from
 	e.timers.Set(&x.timer, max(1, from-e.steps.ahead))
 	return e.ledger.put(laterKind, x.id, &laterJSON{from})
 }
 
-// forgetLater says that nothing of an entity waits.
+// forgetLater records that no reading of an entity waits.
 func (e *engine) forgetLater(id string) {
 	if x := e.later[id]; x != nil {
 		e.timers.Set(&x.timer, 0)
@@ -65,7 +65,7 @@ func (e *engine) forgetLater(id string) {
 	}
 }
 
-// loadLater reads what waited at the end.
+// loadLater reads which readings waited when the service was closed.
 func (e *engine) loadLater(ctx context.Context) error {
 	return e.each(ctx, laterKind, func(it *entity.Item) error {
 		var x laterJSON
@@ -80,8 +80,8 @@ func (e *engine) loadLater(ctx context.Context) error {
 	})
 }
 
-// holdBack takes out of what is known of an entity what was measured at a time that is
-// still to come.
+// holdBack removes from what is known about an entity the values measured at a time that is still
+// in the future.
 func (e *engine) holdBack(ctx context.Context, s *subject) error {
 	horizon := e.horizon()
 	for i := 0; i < len(s.values); {
@@ -169,7 +169,7 @@ type heldBack struct {
 	v     value.Value
 }
 
-// takeUp takes in the readings of an entity whose time has come.
+// takeUp applies the readings of an entity whose time has come.
 func (e *engine) takeUp(ctx context.Context, x *later) error {
 	horizon := e.horizon()
 	s, fresh, err := e.know(ctx, x.id)
@@ -205,7 +205,7 @@ func (e *engine) takeUp(ctx context.Context, x *later) error {
 	return e.resume(x, next)
 }
 
-// arrive takes in values of one place.
+// arrive applies values of one place.
 func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fresh bool) error {
 	at := values[0].place
 	c := entity.Change{Entity: s.id, TS: at.TS, Arrived: at.Seq != 0}
@@ -215,9 +215,9 @@ func (e *engine) arrive(ctx context.Context, s *subject, values []heldBack, fres
 	return e.take(ctx, s, &c, e.slotsOf(&c), fresh, 0)
 }
 
-// dueOf reads what rules read of an entity from a time up to another one, some of it where
-// there is much, in the order of places, and returns the time from which on there is more:
-// one after entity.MaxTS for nothing.
+// dueOf reads the values of an entity that rules read in a range of time, or only the first of them
+// if there are many, in the order of places. It returns the time from which on there is more, which
+// is after entity.MaxTS if there is nothing.
 func (e *engine) dueOf(ctx context.Context, s *subject, from, to int64) (due []heldBack, next int64, err error) {
 	next = entity.MaxTS + 1
 	var slots []int

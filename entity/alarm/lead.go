@@ -2,28 +2,28 @@ package alarm
 
 import "context"
 
-// A replay reads what the history has, which is ahead of the changes. Readings that it has taken in
-// are still to come as changes, and would be late ones: where many wait, each would lead to another
-// replay that finds the same. So the place that the history was known to go to is kept until the
-// changes have got there, and what comes before it, of a time that was gone through, is done with.
+// A replay reads the history, which is ahead of the changes. Readings that it has seen will still
+// come as changes, and would then be late: if many wait, each would lead to another replay with the
+// same result. So the place up to which the history is known to go is kept until the changes have
+// reached it; a change before that place, with a time that was replayed, needs no further work.
 
-// lead is a place among the changes that the history goes to.
+// lead is a place among the changes up to which the history goes.
 type lead struct {
 	head string // a cursor
 	over bool   // the changes have got there
 }
 
-// taken is the time that a replay of a rule has gone through, both ends included.
+// taken is the range of time that a replay of a rule has covered, both ends included.
 type taken struct {
 	rule     *rule
 	from, to int64
 	lead     *lead
 }
 
-// waits reports whether some of it may still be among the changes.
+// waits reports whether some of its readings may still come as changes.
 func (x *taken) waits() bool { return x.lead != nil && !x.lead.over }
 
-// leadNow returns where the history goes to now, or went to when this step first asked.
+// leadNow returns the place up to which the history goes now, or went when this step first asked.
 func (e *engine) leadNow(ctx context.Context) (*lead, error) {
 	if e.lead != nil {
 		return e.lead, nil
@@ -39,7 +39,7 @@ func (e *engine) leadNow(ctx context.Context) (*lead, error) {
 	return e.lead, nil
 }
 
-// endLeads says that nobody knows when the changes get to a place.
+// endLeads records that it is unknown when the changes reach a place.
 func (e *engine) endLeads() {
 	for _, l := range e.leads {
 		l.over = true
@@ -47,7 +47,7 @@ func (e *engine) endLeads() {
 	e.leads = nil
 }
 
-// took notes what a replay has gone through that is done.
+// took records the range that a finished replay has covered.
 func (s *subject) took(p *replay) {
 	s.forgetTaken()
 	if p.lead.over {
@@ -76,7 +76,7 @@ func (s *subject) forgetTaken() {
 	}
 }
 
-// tookIn reports whether a replay has taken in a reading of a time that comes as a change only now.
+// tookIn reports whether a replay has already seen a reading that comes as a change only now.
 func (s *subject) tookIn(r *rule, ts int64) bool {
 	if s.taken == nil {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// ledger gathers what is to be written in one commit, and reads through it. It is owned
-// by the engine's goroutine.
+// ledger gathers the items to be written in one commit; reads see them before the store. It is
+// owned by the engine's goroutine.
 type ledger struct {
 	rt        *entity.Runtime
 	deletions *deletions
@@ -81,8 +81,8 @@ func pairEnd(key string) int {
 }
 
 // alarmTimes returns items of kind timeKind of an entity and a rule with from <= key < to, at most
-// limit, in the order of their keys or from the last to the first. Those of an entity that had
-// the id before are none of it.
+// limit, in the order of their keys or from the last to the first. It leaves out those of an
+// earlier entity with the same id.
 func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit int, descending bool) ([]entity.Item, error) {
 	var list []entity.Item
 	id, most := pair[:strings.IndexByte(pair, 0)], limit
@@ -122,7 +122,7 @@ func (l *ledger) alarmTimes(ctx context.Context, pair, from, to string, limit in
 	return list[:min(limit, len(list))], nil
 }
 
-// alarm reads an alarm by its ID. One that cannot be read is as if there were none.
+// alarm reads an alarm by its ID. An alarm that cannot be read is treated as missing.
 func (l *ledger) alarm(ctx context.Context, id string) (*Alarm, error) {
 	if a := l.recent.find(id); a != nil {
 		return a, nil
@@ -184,7 +184,7 @@ func (l *ledger) keep(a *Alarm, was *prior) error {
 	return err
 }
 
-// drop removes an alarm with all that leads to it.
+// drop removes an alarm and all items that refer to it.
 func (l *ledger) drop(a *Alarm) {
 	l.recent.forget(a.ID)
 	l.set(closedKind, a.ID, nil)

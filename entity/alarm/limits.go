@@ -20,9 +20,9 @@ const (
 	// MaxWebhooks bounds the webhooks, and MaxURLBytes the URL of one.
 	MaxWebhooks = 100
 	MaxURLBytes = 2048
-	// MaxQueued bounds the deliveries that wait for a webhook; further ones are dead letters
-	// at once. MaxDead bounds its dead letters: when there are more, one is lost, and
-	// counted. MaxAttempts is how often a delivery is tried, over about two and a half hours.
+	// MaxQueued bounds the deliveries that wait for a webhook; further ones become dead letters at
+	// once. MaxDead bounds its dead letters; beyond that, each further one is lost and counted.
+	// MaxAttempts is how often a delivery is tried, over about two and a half hours.
 	MaxQueued   = 10_000
 	MaxDead     = 10_000
 	MaxAttempts = 12
@@ -34,21 +34,21 @@ const (
 	// the history, and counted.
 	MaxLateness = 31 * 24 * time.Hour
 	// MaxAhead is how far ahead of the server's clock a reading may be and still be judged at once.
-	// One that is further ahead waits until it is not.
+	// A reading that is further ahead waits until it is within the bound.
 	MaxAhead = time.Minute
 	// MaxActive bounds the pairs of rule and entity whose condition is met, that are shelved or
-	// that a late reading concerns: each takes about 300 bytes of memory. Further ones are counted,
-	// and taken up with the next reading of the entity once there is room. It also bounds the
-	// entities whose readings wait for their time.
+	// that have late readings: each takes about 300 bytes of memory. Further pairs are counted, and
+	// followed from the next reading of the entity once there is room. It also bounds the entities
+	// whose readings wait for their time.
 	MaxActive = 500_000
-	// MaxAwaited bounds the pairs of entity and rule about the clock that wait for a time at which
-	// the answer changes: each takes about 200 bytes of memory. When there are more, further ones
-	// are counted, and found out with the next change of the entity, or once a tenth is free.
+	// MaxAwaited bounds the pairs of entity and clock-dependent rule that wait for the time at
+	// which the answer changes: each takes about 200 bytes of memory. Further pairs are counted,
+	// and evaluated with the next change of the entity, or once a tenth is free.
 	MaxAwaited = 2_000_000
 	// MaxTransitions bounds the history of one alarm: the first one and the last ones.
 	MaxTransitions = 100
-	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: of a larger one only the
-	// time is kept.
+	// MaxValueBytes bounds each value that is kept with an alarm, as JSON: for a larger one only
+	// the time is kept.
 	MaxValueBytes = 1024
 	// MaxEvents bounds the events from which streams can resume.
 	MaxEvents = 100_000

@@ -12,24 +12,23 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// A live rule looks at the clock or at presence. It is about what is known now: its times are
-// those of the server's clock, and late readings change nothing of what it has raised. It is
-// evaluated when something changes that it reads, and when its answer changes because time
-// passes. Nobody looks at an entity in between, and nothing is kept of one for which neither
-// can happen.
+// A live rule uses the clock or presence. It is about what is known now: its times are those of the
+// server's clock, and late readings do not change the alarms that it has raised. It is evaluated
+// when something that it reads changes, and when its answer changes because time passes. The entity
+// is not examined in between, and nothing is kept about an entity for which neither can happen.
 //
-// The engine may be late, by a burst of changes or by other work, and the alarms do not show it:
-// each change is judged as of its commit, and each turn of an answer as of its own time. So what
-// turns by itself up to a change is gone through before the change is put into the frame. A frame
-// that was loaded is ahead of the changes that still wait, and is put back for the time that is
-// judged, see valuesAt. What came before the engine began, or the rule, is not judged: that is
-// when all entities are looked at.
+// The engine may be behind, because of a burst of changes or other work, but the alarms do not
+// depend on that: each change is judged as of its commit, and each change of an answer by time
+// alone as of its own time. So answers that change by themselves before a change are handled before
+// that change is put into the frame. A frame that was just loaded is ahead of the waiting changes,
+// and is reconstructed for the time being judged, see valuesAt. Nothing from before the engine or
+// the rule began is judged: at that time all entities are examined.
 
-// retryLive is when an entity is looked at again for which there was no room.
+// retryLive is how long to wait before examining an entity again for which there was no room.
 const retryLive = time.Minute
 
 // await is an entity for which the answer of a live rule changes at some time. The timer may be due
-// before, as most readings put the time off: it is set again only then.
+// earlier, since most readings postpone that time; it is reset only when it fires.
 type await struct {
 	timer timer
 	rule  *rule
@@ -37,7 +36,8 @@ type await struct {
 	at    int64
 }
 
-// await has an entity looked at for a rule at a time, and not before; math.MaxInt64 is never.
+// await schedules an entity to be examined for a rule at a time, and not before; math.MaxInt64
+// means never.
 func (e *engine) await(r *rule, id string, at int64) {
 	x := r.awaits[id]
 	switch {
@@ -123,7 +123,7 @@ func (e *engine) clearAwaits() {
 	e.publishRules()
 }
 
-// due looks at an entity whose time may have come, and reports whether it had to be read.
+// due examines an entity whose time may have come, and reports whether it had to be read.
 func (e *engine) due(ctx context.Context, x *await) (read bool, err error) {
 	switch {
 	case x.at == math.MaxInt64 || x.rule.removed:
@@ -144,7 +144,7 @@ func (e *engine) due(ctx context.Context, x *await) (read bool, err error) {
 	return read, e.until(ctx, s, x.rule, x.at)
 }
 
-// eachLive calls f with those live rules of an entity that are asked for, and with when each of them
+// eachLive calls f with the selected live rules of an entity, each with the moment at which it
 // judges what happened at a time.
 func (e *engine) eachLive(ctx context.Context, s *subject, at int64, is func(*rule) bool, f func(context.Context, *subject, *rule, int64) error) error {
 	for _, r := range s.live {
@@ -171,7 +171,8 @@ func (e *engine) moment(s *subject, r *rule, at int64) int64 {
 	return at
 }
 
-// until has happen to a live rule and an entity what time alone brings about, up to a time.
+// until carries out, up to a time, the transitions of a live rule and an entity that time alone
+// causes.
 func (e *engine) until(ctx context.Context, s *subject, r *rule, at int64) error {
 	for {
 		x := r.awaits[s.id]
@@ -239,8 +240,9 @@ func (e *engine) judgeLive(ctx context.Context, s *subject, r *rule, at int64) e
 	return nil
 }
 
-// valuesAt returns what a rule reads of an entity as it was at a time before it was loaded, nil where
-// that is what is known of it. Readings that came late are in it as if they had not.
+// valuesAt returns the values that a rule reads of an entity as they were at a time before it was
+// loaded, or nil if they are what is known now. Late readings are in it as if they had been in
+// time.
 func (e *engine) valuesAt(ctx context.Context, s *subject, r *rule, at int64) ([]slotValue, error) {
 	at = max(at, s.heard)
 	if !s.ahead(r, at) {
@@ -268,7 +270,7 @@ func (e *engine) valuesAt(ctx context.Context, s *subject, r *rule, at int64) ([
 	return values, nil
 }
 
-// hear notes that a reading of a time has come of an entity.
+// hear records that a reading of an entity with this time has arrived.
 func (e *engine) hear(s *subject, ts int64) {
 	s.heard = max(s.heard, ts)
 	if !e.index.updated {
@@ -279,7 +281,7 @@ func (e *engine) hear(s *subject, ts int64) {
 	}
 }
 
-// presence takes a change of presence in.
+// presence applies a change of presence.
 func (e *engine) presence(ctx context.Context, c *entity.Change) error {
 	if !e.index.presence {
 		return nil

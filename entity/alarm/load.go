@@ -28,13 +28,14 @@ type ruleJSON struct {
 	Version   int64    `json:"version"`
 	Updated   int64    `json:"updated"`
 	Effective int64    `json:"effective"`
-	// Sweep says that entities after Swept are still to be looked at.
+	// Sweep says that entities after Swept have still to be examined.
 	Sweep bool   `json:"sweep,omitempty"`
 	Swept string `json:"swept,omitempty"`
 	// Missed says that readings since Since may have been missed.
 	Missed bool  `json:"missed,omitempty"`
 	Since  int64 `json:"since,omitempty"`
-	// Retyped says that Sweep is about entities of all types: what extends what has changed.
+	// Retyped says that Sweep covers entities of all types, because the extensions of types have
+	// changed.
 	Retyped bool `json:"retyped,omitempty"`
 	// Deleted says that the rule is deleted and that alarms of it are still to be cleared.
 	Deleted bool `json:"deleted,omitempty"`
@@ -146,8 +147,8 @@ func (e *engine) load(ctx context.Context) error {
 	return e.loadWebhooks(ctx)
 }
 
-// lookForAlarms sets whether there are alarms.
-// REQUIRES: none is in the ledger that is not in the store.
+// lookForAlarms sets whether there are alarms. REQUIRES: the ledger has no alarm that is not in the
+// store.
 func (e *engine) lookForAlarms(ctx context.Context) error {
 	list, err := e.rt.Items(ctx, entity.ItemsQuery{Kind: entityKind, From: "\x00", Limit: 1})
 	if err == nil {
@@ -240,9 +241,9 @@ func (e *engine) each(ctx context.Context, kind string, f func(*entity.Item) err
 	}
 }
 
-// loadStates reads the states. Those of rules that have changed or are gone end. A rule that has
-// changed is two rules then, as when it changes while the engine runs: a state that ends is not
-// taken for one of the rule in force.
+// loadStates reads the states, and ends those of rules that have changed or no longer exist. A
+// changed rule then counts as two rules, as when it changes while the engine runs, so that a state
+// that ends is not taken for one of the rule in force.
 func (e *engine) loadStates(ctx context.Context) error {
 	type conditions struct {
 		name      string

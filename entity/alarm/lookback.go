@@ -9,26 +9,26 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter"
 )
 
-// An entity that was just read may be ahead of the changes: of the readings that wait among them,
-// nearly all are in it. They are not late for that, and a replay for each of them and each rule would
-// cost far more than the readings did. So the history is read once for all rules, from the first of
-// these readings on. Rules whose condition is not met anywhere there have nothing to do with them. For
-// the others they are late readings.
+// An entity that was just read may be ahead of the changes: it already includes nearly all readings
+// that still wait among them. That does not make them late, and a replay for each of them and each
+// rule would cost far more than the readings did. So the history is read once for all rules, from
+// the first of these readings on. Rules whose condition is not met anywhere in it can ignore these
+// readings. For the other rules they count as late.
 
 const (
-	// lookBackPoints is up to how many readings of a key are looked at, and lookBackKeys of how many
-	// keys. Where there are more, the readings are late ones.
+	// lookBackPoints bounds how many readings of a key are examined, and lookBackKeys of how many
+	// keys. If there are more, the readings count as late.
 	lookBackPoints = 64
 	lookBackKeys   = 16
 )
 
-// lookedBack is what was found out.
+// lookedBack is the result.
 type lookedBack struct {
 	points []heldBack // what was looked at, in the order of places
 	quiet  []uint64   // the rules that have nothing to do with it, by the bits of rule.bit
 }
 
-// passes reports whether a rule has nothing to do with what was looked at.
+// passes reports whether a rule can ignore the readings that were examined.
 func (l *lookedBack) passes(r *rule) bool {
 	n := r.bit / 64
 	return n < len(l.quiet) && l.quiet[n]&(1<<(r.bit%64)) != 0
@@ -46,8 +46,9 @@ func (l *lookedBack) has(c *entity.Change, slots, picked []int) bool {
 	return true
 }
 
-// lookBack looks at the readings of an entity that was just read, from that of a change on, unless they
-// are many. It takes out of the entity what is not committed: that is still to come.
+// lookBack examines the readings of an entity that was just read, from the reading of a change on,
+// unless there are many. It removes uncommitted values from the entity, because they are still to
+// come.
 func (e *engine) lookBack(ctx context.Context, s *subject, from int64) error {
 	var points []heldBack
 	work := frame{id: s.id, typ: s.typ, created: s.created, presence: s.presence, env: s.env, isA: s.isA, values: slices.Clone(s.values)}
@@ -95,9 +96,9 @@ func (e *engine) lookBack(ctx context.Context, s *subject, from int64) error {
 	return nil
 }
 
-// quiet returns the rules of an entity that have nothing to do with some readings: their condition is
-// not met by any of them, and they have no alarm since. f is the entity before the readings, and
-// afterwards as they leave it.
+// quiet returns the rules of an entity that can ignore some readings: none of the readings meets
+// their condition, and they have had no alarm since. f is the entity before the readings; quiet
+// applies them to it.
 func (e *engine) quiet(ctx context.Context, s *subject, f *frame, points []heldBack, from int64) ([]uint64, error) {
 	rules := make([]*rule, 0, len(s.rules))
 	for _, r := range s.rules {

@@ -1,11 +1,11 @@
 package alarm
 
-// machine is how one rule stands for one entity at one time of the readings. It is a pure
-// function of the conditions at each time: whether they were found out in order, or are
-// gone through again from the history, gives the same.
+// machine is the state of one rule for one entity at one time of the readings. It is a pure
+// function of the conditions at each time, so evaluating them in order and replaying them from the
+// history give the same result.
 type machine struct {
 	raised bool
-	at     int64 // when it became what it is
+	at     int64 // when it entered this state
 	// pending says that the condition for the next transition holds, since when.
 	pending bool
 	since   int64
@@ -25,7 +25,8 @@ func (m *machine) wait(r *rule) int64 {
 	return r.raiseFor
 }
 
-// advance goes on to a time, by which nothing else was measured: what is due happens.
+// advance advances to a time before which nothing else was measured, and makes the transition that
+// is due.
 func (m *machine) advance(r *rule, ts int64) (turn, bool) {
 	if !m.pending || m.since+m.wait(r) > ts {
 		return turn{}, false
@@ -35,8 +36,8 @@ func (m *machine) advance(r *rule, ts int64) (turn, bool) {
 	return t, true
 }
 
-// observe takes in whether the condition for the next transition holds from a time on.
-// advance has been called for that time.
+// observe records whether the condition for the next transition holds from a time on. advance must
+// have been called for that time.
 func (m *machine) observe(r *rule, ts int64, holds bool) (turn, bool) {
 	switch {
 	case !holds:

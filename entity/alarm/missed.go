@@ -11,8 +11,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// lookAgain looks at all entities: changes were missed. That is in the commit that has the
-// new cursor.
+// lookAgain schedules all entities to be examined because changes were missed, in the commit that
+// has the new cursor.
 func (e *engine) lookAgain() error {
 	for _, r := range e.rules {
 		if r.removed {
@@ -32,7 +32,7 @@ func (e *engine) lookAgain() error {
 	return nil
 }
 
-// lookAgainFor says that readings since a time may have been missed for a rule.
+// lookAgainFor records that readings since a time may have been missed for a rule.
 func (e *engine) lookAgainFor(r *rule, since int64) error {
 	if r.missed {
 		since = min(since, r.since)
@@ -42,11 +42,12 @@ func (e *engine) lookAgainFor(r *rule, since int64) error {
 	return e.ledger.put(ruleKind, r.Name, &x)
 }
 
-// oldest is from when on late readings are gone through, with some time for that to begin.
+// oldest returns the time from which on late readings are replayed, allowing some time for that to
+// begin.
 func (e *engine) oldest() int64 { return e.now() - max(0, e.lateness-time.Hour.Milliseconds()) }
 
-// endMissing ends what there is of entities whose deletion was missed: of those that are not
-// there, and of those that came to be after the place.
+// endMissing ends the alarms and states of entities whose deletion was missed: those that do not
+// exist, and those created after the place.
 func (f *follower) endMissing(ctx context.Context) error {
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(f.e.cache.held)), sweepEntities) {
 		if err := f.endThoseMissing(ctx, ids); err != nil {
@@ -70,8 +71,7 @@ func (f *follower) endMissing(ctx context.Context) error {
 	}
 }
 
-// endThoseMissing does so for some entities. What it commits is with the place before the changes
-// that were missed.
+// endThoseMissing does so for some entities. It commits with the place before the missed changes.
 func (f *follower) endThoseMissing(ctx context.Context, ids []string) error {
 	e := f.e
 	there := make(map[string]bool, len(ids))

@@ -11,11 +11,11 @@ import (
 
 // Query asks for alarms, the most recently raised first. The zero Query asks for all.
 type Query struct {
-	// Open and Closed keep only those that have not cleared, or only those that have.
+	// Open keeps only alarms that have not cleared, and Closed only those that have.
 	Open, Closed bool
-	// Entity and Rule keep those of one, "" those of all.
+	// Entity and Rule keep only the alarms of that entity and rule; "" keeps all.
 	Entity, Rule string
-	// Severities keeps those with one of these; empty keeps all.
+	// Severities keeps only alarms with one of these severities; empty keeps all.
 	Severities []Severity
 	// Acknowledged and Shelved keep alarms that are (true) or are not (false); nil keeps all.
 	Acknowledged, Shelved *bool
@@ -44,7 +44,7 @@ func (q *Query) keeps(a *Alarm) bool {
 // Alarm returns an alarm, or ErrNotFound.
 func (s *Service) Alarm(ctx context.Context, id string) (Alarm, error) {
 	seen := s.deletions.seen()
-	for range 2 { // it may clear between the one look and the other
+	for range 2 { // it may clear between the two reads
 		for _, kind := range []string{openKind, closedKind} {
 			body, err := readItem(ctx, s.rt, kind, checkID(id))
 			if err != nil {
@@ -63,7 +63,7 @@ func (s *Service) Alarm(ctx context.Context, id string) (Alarm, error) {
 	return Alarm{}, fmt.Errorf("alarm %.32q: %w", id, ErrNotFound)
 }
 
-// checkID returns an ID that can be asked for: a text that is none finds nothing.
+// checkID returns an ID that can be looked up; a text that is not an ID finds nothing.
 func checkID(id string) string {
 	if len(id) != idBytes {
 		return "\x00"
@@ -182,7 +182,7 @@ func (p *pager) next(ctx context.Context) (*Alarm, int, error) {
 	}
 }
 
-// pass passes an alarm over that cannot be read.
+// pass skips an alarm that cannot be read.
 func (p *pager) pass(ctx context.Context, id string, err error) {
 	p.before = id
 	p.s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a stored alarm cannot be read and is passed over", slog.Any("error", err))

@@ -9,9 +9,9 @@ import (
 // twenty thousand.
 const recentAlarmBytes = 16 << 20
 
-// recent keeps open alarms that were written lately: most alarms clear soon after they were raised, and
-// to read one from the store costs more than to write its end. It is owned by the engine's goroutine, and
-// worth nothing after an error.
+// recent caches recently written open alarms: most alarms clear soon after they were raised, and
+// reading one from the store costs more than writing its end. It is owned by the engine's
+// goroutine, and is void after an error.
 type recent struct{ halves[*Alarm] }
 
 func newRecent(bytes int) recent { return recent{halves[*Alarm]{most: bytes / 2}} }
@@ -31,7 +31,7 @@ func (r *recent) add(a *Alarm) {
 	r.halves.add(a.ID, x, x.bytes()+recentEntryBytes)
 }
 
-// clone returns a copy that changes by itself. The history is changed in place; all else is replaced.
+// clone returns an independent copy. The history is changed in place; everything else is replaced.
 func (a *Alarm) clone() *Alarm {
 	x := *a
 	x.History = slices.Clone(a.History)

@@ -15,12 +15,12 @@ const (
 	replayPoints = 5000
 	// replayPage is how many are read at once.
 	replayPage = 1000
-	// recordPage is how many alarms are, and recordsHeld how many of those that there are and
-	// that there should be a replay has in memory before it compares them.
+	// recordPage is how many alarms are read at once, and recordsHeld how many existing and
+	// expected alarms a replay holds in memory before it compares them.
 	recordPage  = 100
 	recordsHeld = 400
-	// replaysAtOnce is how many replays go on by turns: each has up to replayPage points of
-	// the history in memory. A long one holds up the others for its share of a step.
+	// replaysAtOnce is how many replays take turns: each has up to replayPage points of the history
+	// in memory. A long one delays the others by its share of a step.
 	replaysAtOnce = 8
 )
 
@@ -41,19 +41,19 @@ func usualSteps() steps {
 	return steps{replayPoints, replayPage, recordsHeld, ledgerItems, markAlarms, MaxAhead.Milliseconds(), MaxAwaited, fireEntities, applyAtOnce, lateGrace}
 }
 
-// replay goes through the history of what a rule reads of an entity, from a late reading
-// on, and finds the alarms that there should be. It begins with how the machine stood just
-// before, which the alarms of that time and the readings of the waiting time before tell,
-// and ends with the newest reading that the engine knows of; or earlier, when all that was
-// late has been overtaken by newer readings and the machine is as the alarms say it was.
+// replay goes through the history of the values that a rule reads of an entity, from a late reading
+// on, and determines the alarms that there should be. It starts from the state of the machine just
+// before, which follows from the alarms at that time and the readings of the preceding waiting
+// time. It ends with the newest reading that the engine knows; or earlier, once newer readings have
+// superseded everything that was late and the machine is in the state that the alarms say it was.
 type replay struct {
 	e       *engine
 	st      *state
 	span    span
 	end     int64 // the time of the newest reading to be gone through
-	upTo    int64 // up to when this round goes; another one goes on from there to end
-	again   bool  // readings have come of a time that was read already
-	lead    *lead // up to where among the changes the history that it reads is known to go
+	upTo    int64 // the end of this round; the next round continues from there to end
+	again   bool  // readings have come with a time that was already read
+	lead    *lead // the place among the changes up to which the history that it reads is known to go
 	needs   int64 // the time that the engine's clock must reach for the end, 0 for none
 	frame   frame
 	machine machine
@@ -64,10 +64,10 @@ type replay struct {
 	from    string   // where the next ones are read, "" at the end
 	forced  []force
 	made    []episode
-	at      int64 // the time that was reached
+	at      int64 // the time reached
 }
 
-// episode is an alarm that there should be.
+// episode is an alarm that should exist.
 type episode struct {
 	since, raised, cleared int64
 	open                   bool
@@ -75,7 +75,7 @@ type episode struct {
 	values                 []Value
 }
 
-// force is the end of an alarm that no reading has led to.
+// force is the end of an alarm that was not caused by a reading.
 type force struct {
 	at    int64
 	cause Cause // ByOperator or ByScope
@@ -91,8 +91,7 @@ type cursor struct {
 	more   bool
 }
 
-// lateReading notes that a late reading concerns a rule, and returns false for one that is
-// too old.
+// lateReading records a late reading for a rule, and returns false if it is too old.
 func (e *engine) lateReading(s *subject, r *rule, ts int64, slots []int) bool {
 	if ts < e.now()-e.lateness || ts < r.Effective {
 		e.count.ignored.Add(1)
@@ -115,8 +114,8 @@ func (e *engine) lateReading(s *subject, r *rule, ts int64, slots []int) bool {
 	return true
 }
 
-// joinLate adds a span to what is late of a state. A replay that is under way takes it in
-// where it has not passed it, so that it comes to an end.
+// joinLate adds a span to the late readings of a state. A replay under way includes it if it has
+// not passed it yet, so that the replay comes to an end.
 func (e *engine) joinLate(st *state, x span) {
 	if st.late == nil {
 		all := x
@@ -135,7 +134,7 @@ func (e *engine) joinLate(st *state, x span) {
 	e.touch(st)
 }
 
-// enqueue has a state gone through.
+// enqueue schedules the replay of a state.
 func (e *engine) enqueue(st *state) {
 	if !st.queued {
 		st.queued = true
@@ -143,8 +142,8 @@ func (e *engine) enqueue(st *state) {
 	}
 }
 
-// takes adds a span that is not before the beginning of the replay nor before what it has
-// passed, and returns false for others.
+// takes adds a span, unless it begins before the replay or before what the replay has passed; then
+// it returns false.
 func (p *replay) takes(x span) bool {
 	if x.From < p.span.From || x.From <= p.at {
 		return false
@@ -160,7 +159,7 @@ func (p *replay) takes(x span) bool {
 // waits reports whether the replay can only go on when the engine's clock does.
 func (p *replay) waits() bool { return p != nil && p.needs > p.e.clock() }
 
-// catchUp goes on with the replays by turns, for as many points as one step may take.
+// catchUp continues the replays in turn, for as many points as one step may take.
 func (e *engine) catchUp(ctx context.Context) error {
 	left, share := e.steps.points, max(1, e.steps.points/replaysAtOnce)
 	e.lead = nil
@@ -194,8 +193,8 @@ func (e *engine) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// replaySome goes on with the replay of a state, and reports how many points it took and
-// whether the state is done with.
+// replaySome continues the replay of a state, and reports how many points it took and whether the
+// state is finished.
 func (e *engine) replaySome(ctx context.Context, st *state, most int) (n int, done bool, err error) {
 	if st.late == nil || st.ending || st.s.state(st.rule) != st {
 		st.queued = false
@@ -253,7 +252,7 @@ func (e *engine) lastAlarm(ctx context.Context, id string, r *rule, before int64
 	}
 }
 
-// startReplay begins to go through what is late for a state.
+// startReplay starts the replay of a state's late readings.
 func (e *engine) startReplay(ctx context.Context, st *state) error {
 	s, _, err := e.know(ctx, st.s.id)
 	if err != nil || s == nil {
@@ -320,7 +319,7 @@ func (e *engine) startReplay(ctx context.Context, st *state) error {
 	return nil
 }
 
-// readAgain reads the history from the time on that was reached.
+// readAgain reads the history again from the time reached.
 func (p *replay) readAgain(ctx context.Context) error {
 	p.again = false
 	for i := range p.cursors {
@@ -366,7 +365,7 @@ func (p *replay) fill(ctx context.Context, c *cursor, from int64) error {
 	return nil
 }
 
-// step goes on by at most some points, and reports how many and whether it is done.
+// step advances by at most most points, and reports by how many and whether the replay is done.
 func (p *replay) step(ctx context.Context, most int) (n int, done bool, err error) {
 	if p.again {
 		if err := p.readAgain(ctx); err != nil {
@@ -441,7 +440,7 @@ func (p *replay) observe(ts int64) {
 	}
 }
 
-// turn notes a transition.
+// turn records a transition.
 func (p *replay) turn(t turn) {
 	if t.raised {
 		p.made = append(p.made, episode{since: t.since, raised: t.at, open: true, values: p.frame.sample(p.st.rule, p.e.slots)})
@@ -455,8 +454,8 @@ func (p *replay) close(at int64, cause Cause) {
 	last.open, last.cleared, last.cause = false, max(at, last.raised), cause
 }
 
-// settled ends the replay at a place from which on nothing differs from what the alarms
-// say already, or compares what it has up to there.
+// settled ends the replay at a place from which on nothing differs from what the alarms already
+// say, or compares what it has up to there.
 func (p *replay) settled(ctx context.Context, at entity.Place) (bool, error) {
 	if p.upTo < p.end || p.machine.pending || p.stale != 0 || p.span.All || at.TS <= p.span.To {
 		return false, nil
@@ -486,8 +485,8 @@ func (p *replay) noteForced(a *Alarm) {
 	}
 }
 
-// repeat ends alarms as they were ended before a time; what an operator did only where
-// the condition does not hold.
+// repeat ends alarms as they were ended before a time; if by an operator, only if the condition
+// does not hold.
 func (p *replay) repeat(ctx context.Context, ts int64) error {
 	if err := p.readRecords(ctx, ts); err != nil {
 		return err
@@ -541,9 +540,9 @@ func (p *replay) readRecords(ctx context.Context, ts int64) error {
 	return nil
 }
 
-// finish compares what there should be with what there is, and writes the difference. It
-// reports false where it has to wait for the engine's clock: whether a condition that is
-// pending was met, what is not yet applied may decide.
+// finish compares the alarms that should exist with those that do, and writes the difference. It
+// reports false if it has to wait for the engine's clock: changes that are not yet applied may
+// decide whether a pending condition was met.
 func (p *replay) finish(ctx context.Context, early bool) (done bool, err error) {
 	e, st := p.e, p.st
 	if !early {
@@ -576,9 +575,9 @@ func (p *replay) finish(ctx context.Context, early bool) (done bool, err error) 
 	return true, nil
 }
 
-// compare goes through the episodes and the alarms of the time that was gone through side
-// by side: where one of each overlap they are the same alarm. The one that is open at the
-// end remains the one that was. It returns its ID.
+// compare goes through the episodes and the alarms of the replayed time side by side: an episode
+// and an alarm that overlap are the same alarm. The alarm that is open at the end keeps its
+// identity; compare returns its ID.
 func (p *replay) compare(ctx context.Context, early bool) (open string, err error) {
 	i, end := 0, len(p.records)
 	for early && end > 0 && p.records[end-1].Raised > p.at {
@@ -638,9 +637,9 @@ func (p *replay) compare(ctx context.Context, early bool) (open string, err erro
 	return a.ID, p.amend(ctx, a, *last)
 }
 
-// compareSome is compare for what nothing that comes later in the replay can change: the
-// alarms that had cleared by the time that was reached, and the episodes beside them. The
-// replay is repeated as a whole after a crash, and finds then what it has written.
+// compareSome is compare for the part that nothing later in the replay can change: the alarms that
+// had cleared by the time reached, and the corresponding episodes. After a crash the whole replay
+// is repeated, and finds what it has written.
 func (p *replay) compareSome(ctx context.Context) error {
 	over := slices.IndexFunc(p.records, func(a *Alarm) bool { return a.Open() || a.Cleared >= p.at || a.Raised > p.at })
 	if over < 0 {
@@ -714,8 +713,8 @@ func (p *replay) keepFrom(episode, record int) {
 	p.made, p.records = slices.Clone(p.made[episode:]), slices.Clone(p.records[record:])
 }
 
-// current returns an alarm as it is now: since it was read, somebody may have acknowledged
-// or shelved it. nil for one that is not kept any more.
+// current returns an alarm as it is now, since it may have been acknowledged or shelved after it
+// was read. It returns nil if the alarm is no longer kept.
 func (p *replay) current(ctx context.Context, a *Alarm) (*Alarm, error) {
 	now, err := p.e.ledger.alarm(ctx, a.ID)
 	if errors.Is(err, ErrNotFound) {

@@ -16,13 +16,13 @@ import (
 // Rule says when an alarm is raised for an entity and when it clears.
 type Rule struct {
 	Name string
-	// Type, Entity and Where say which entities it concerns: those of a type and of the types that
-	// extend it, a single one, those for which a condition about id, type and attributes holds. All
-	// of them must hold; "" means no restriction.
+	// Type, Entity and Where say to which entities the rule applies: those of a type and of the
+	// types that extend it, a single one, those for which a condition about id, type and attributes
+	// holds. All of these must hold; "" means no restriction.
 	Type, Entity, Where string
 	// Raise is the condition that raises an alarm. It may use keys and the attributes, id and type
-	// of the entity. If it, or Clear, uses presence, updated, now or an age, the rule is about what
-	// is known at each moment by the server's clock, and not about the times of the readings.
+	// of the entity. If Raise or Clear uses presence, updated, now or an age, the rule is about
+	// what is known at each moment by the server's clock, not about the times of the readings.
 	Raise string
 	// Clear is the condition that clears it; "" means that Raise does not hold. While Raise holds
 	// the alarm does not clear, whatever Clear says.
@@ -37,33 +37,33 @@ type Rule struct {
 	Webhooks []string
 }
 
-// rule is a compiled one.
+// rule is a compiled Rule.
 type rule struct {
 	Installed
 	raise, clear, where *filter.Filter // clear and where may be nil
 	raiseFor, clearFor  int64
 	keys                []int       // slots of the keys that the conditions read
-	numbers             [][]float64 // by the place in keys, what the conditions compare the value with
-	leaves              bool        // they read attributes as well
-	types               bool        // conditions or where look at the type
-	judges              bool        // conditions do
+	numbers             [][]float64 // by index in keys, the numbers with which the conditions compare the value
+	leaves              bool        // the conditions read attributes as well
+	types               bool        // the conditions or where use the type
+	judges              bool        // the conditions use the type
 	bit                 int         // see index
-	exact               []int       // of keys, those of which the conditions do more than compare the value with numbers
+	exact               []int       // those of keys with whose value the conditions do more than compare it with numbers
 	removed             bool
-	ready               bool   // nothing of a rule of the same name before is left
-	swept               string // while Pending, the last entity that was looked at
+	ready               bool   // nothing of an earlier rule of the same name is left
+	swept               string // while Pending, the last entity that was examined
 	missed              bool   // while Pending, readings may have been missed, since the time since
 	since               int64
 	retyped             bool // while Pending, types have changed, so that entities of all types are looked at
-	waits               bool // it is not ready, and readings are not looked at for it meanwhile
+	waits               bool // it is not ready, and is not evaluated for readings meanwhile
 
-	live                   bool // it looks at the clock or at presence, see live.go
-	presence               bool // conditions look at presence
-	updated                int  // the slot of updated, 0 where conditions do not look at it
+	live                   bool // it uses the clock or presence, see live.go
+	presence               bool // the conditions use presence
+	updated                int  // the slot of updated, 0 if the conditions do not use it
 	raiseTurns, clearTurns *filter.Turns
 	awaits                 map[string]*await // by entity
-	refused                bool              // some have found no room
-	broken                 bool              // as stored it cannot be compiled; it stays stored
+	refused                bool              // there was no room for some
+	broken                 bool              // the stored rule cannot be compiled; it stays stored
 }
 
 // Installed is a rule as the service keeps it.
@@ -107,7 +107,7 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// compile checks a rule and makes closures of it. slot says where the values of a path are.
+// compile checks a rule and compiles it to closures. slot returns the slot of a path.
 func compile(in Installed, slot func(*filter.Path) int) (*rule, error) {
 	r := &rule{Installed: in, raiseFor: in.For.Milliseconds(), clearFor: in.ClearFor.Milliseconds()}
 	if err := in.checkPlain(); err != nil {
@@ -180,7 +180,8 @@ func (r *Rule) checkPlain() error {
 	return nil
 }
 
-// condition compiles one condition, which may look at the roots of all and at some more.
+// condition compiles one condition, which may use the roots allowed to all conditions and some
+// more.
 func (r *rule) condition(in, text string, slot func(*filter.Path) int, other error, more ...filter.Root) (*filter.Filter, error) {
 	if len(text) > MaxConditionBytes {
 		return nil, fmt.Errorf("%s: %w: must have at most %d bytes, not %d", in, entity.ErrInvalid, MaxConditionBytes, len(text))
@@ -220,7 +221,7 @@ func (r *rule) condition(in, text string, slot func(*filter.Path) int, other err
 	return f.Bind(func(p filter.Path) int { return r.bind(&p, slot) }), nil
 }
 
-// bind gives a path its slot, and notes what the rule reads.
+// bind assigns a path its slot, and records what the rule reads.
 func (r *rule) bind(p *filter.Path, slot func(*filter.Path) int) int {
 	switch p.Root {
 	case filter.RootLatest:
@@ -244,8 +245,8 @@ func looksAtType(f *filter.Filter) bool {
 	return slices.ContainsFunc(f.Paths(), func(p *filter.Path) bool { return p.Root == filter.RootType })
 }
 
-// compareOnly finds out what the conditions compare each key with, and with which of them they
-// do more than that.
+// compareOnly determines the numbers with which the conditions compare each key, and for which keys
+// they do more than that.
 func (r *rule) compareOnly() {
 	r.numbers = make([][]float64, len(r.keys))
 	for i, slot := range r.keys {

@@ -31,7 +31,7 @@ const (
 	// deliveriesAtOnce how many of them are under way.
 	deliveryWindow   = 256
 	deliveriesAtOnce = 4
-	// deliveryTimeout is how long a webhook may take for its answer, of which answerBytes
+	// deliveryTimeout is how long a webhook may take to answer. At most answerBytes of the answer
 	// are read.
 	deliveryTimeout = 15 * time.Second
 	answerBytes     = 4 << 10
@@ -42,7 +42,7 @@ const (
 	storePause = 5 * time.Second
 )
 
-// sender has the webhooks and what sends to them. Its methods are safe for concurrent use.
+// sender manages the webhooks and sends to them. Its methods are safe for concurrent use.
 type sender struct {
 	rt     *entity.Runtime
 	log    *slog.Logger
@@ -57,8 +57,8 @@ type sender struct {
 	targets map[string]*target // by name, guarded by mu
 }
 
-// target is one webhook. One goroutine sends to it, and has up to deliveriesAtOnce others
-// do so.
+// target is one webhook. One goroutine is in charge of it, and has up to deliveriesAtOnce others
+// send to it.
 type target struct {
 	s            *sender
 	name         string
@@ -69,8 +69,8 @@ type target struct {
 	stop         context.CancelFunc
 	ended        chan struct{} // closed when nothing is sent any more
 
-	// settling is held while what has become of an attempt is kept and counted, and while
-	// deliveries are counted in the store.
+	// settling is held while the outcome of an attempt is stored and counted, and while deliveries
+	// are counted in the store.
 	settling sync.Mutex
 }
 
@@ -85,7 +85,7 @@ func newSender(s *Service) *sender {
 		retry: s.cfg.retry,
 		client: &http.Client{
 			Transport: transport, Timeout: deliveryTimeout,
-			// A redirect would be followed to where nobody has said that it may go.
+			// Following a redirect would send the delivery to an address that nobody has allowed.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -159,7 +159,7 @@ func (t *target) nudge() {
 	}
 }
 
-// again says that there is something in the queue before what was read of it.
+// again says that the queue has something before the part that was read.
 func (t *target) again() {
 	t.rescan.Store(true)
 	t.nudge()
@@ -173,16 +173,16 @@ type pending struct {
 	due  time.Time
 }
 
-// outcome is what has become of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	p     *pending
-	err   error         // nil where it was taken
-	never bool          // it is not to be tried again
-	wait  time.Duration // at least, until the next one
+	err   error         // nil if the webhook accepted it
+	never bool          // it must not be retried
+	wait  time.Duration // the least wait until the next attempt
 }
 
-// queue is the window of a target, owned by its goroutine: the deliveries in the order of
-// their events. Those of one alarm are sent one after the other.
+// queue is the window of a target, owned by its goroutine: the deliveries in the order of their
+// events. The deliveries of one alarm are sent one after the other.
 type queue struct {
 	t        *target
 	list     []*pending
@@ -190,7 +190,7 @@ type queue struct {
 	complete bool   // there is no more
 	busy     int
 	done     chan outcome
-	// complained says that the log tells of a dead letter since the last delivery was taken.
+	// complained says that a dead letter was logged since the last accepted delivery.
 	complained bool
 }
 
@@ -328,13 +328,13 @@ func sign(secret, id, stamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// settle keeps what has become of an attempt.
+// settle stores the outcome of an attempt.
 func (q *queue) settle(ctx context.Context, o *outcome) {
 	q.busy--
 	p, s := o.p, q.t.s
 	p.busy = false
 	if errors.Is(ctx.Err(), context.Canceled) && o.err != nil {
-		return // it was broken off, and counts as not tried
+		return // it was canceled, and does not count as an attempt
 	}
 	items := []entity.Item{{Kind: deliveryKind, Key: p.key}}
 	given := false

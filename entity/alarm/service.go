@@ -17,15 +17,15 @@ import (
 
 // Config configures a Service. The zero value has sensible defaults.
 type Config struct {
-	// SaveEvery is how often the place that was reached is made durable while no alarm is raised.
-	// What came after it is gone through again at the next start. Defaults to a second.
+	// SaveEvery is how often progress is made durable while no alarm is raised. Changes after that
+	// place are processed again at the next start. Defaults to a second.
 	SaveEvery time.Duration
-	// Gather is how long alarms wait for others, in order to become durable in one commit. Where
-	// commits take long, they wait longer, up to a quarter of a second: commits take at most a
+	// Gather is how long alarms wait for others to become durable in the same commit. If commits
+	// take long, they wait longer, up to a quarter of a second, so that commits take at most a
 	// tenth of the time. Defaults to 5 ms.
 	Gather time.Duration
 	// RetryMin and RetryMax bound the wait before the service restarts after an error of the
-	// runtime; the wait doubles from the one to the other. They default to 100 ms and 5 s.
+	// runtime; the wait doubles from RetryMin to RetryMax. They default to 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 	// Retention is how long alarms are kept after they have cleared. Late readings that are
 	// older do not change alarms, whatever MaxLateness is. Defaults to DefaultRetention.
@@ -84,9 +84,8 @@ func (c Config) withDefaults() Config {
 // Service keeps rules and alarms on an entity runtime. Make it with Open. Its methods are
 // safe for concurrent use.
 //
-// One goroutine follows the changes, and another owns the engine: it applies them, does
-// what is due by the clock, and what somebody asks for. What is asked for and read is read
-// from the store.
+// One goroutine follows the changes, and another owns the engine: it applies them, does what is due
+// by the clock, and handles calls that change something. Calls that only read do so from the store.
 type Service struct {
 	rt        *entity.Runtime
 	cfg       Config
@@ -102,7 +101,7 @@ type Service struct {
 }
 
 // Open starts the alarms of the runtime's store. It returns when the rules are loaded; what was
-// committed since they last ran is then gone through. Close the service before the runtime.
+// committed since the alarms last ran is then processed. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
 	s := &Service{rt: rt, cfg: cfg.withDefaults(), calls: make(owner.Calls[*engine]), hub: newHub(), deletions: newDeletions()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -124,7 +123,7 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	return s, nil
 }
 
-// Close ends the service: it makes the place that it has reached durable, and returns.
+// Close ends the service: it makes its progress durable, and returns.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
 	if err := owner.Wait(ctx, &s.wg); err != nil {
@@ -133,13 +132,13 @@ func (s *Service) Close(ctx context.Context) error {
 	return nil
 }
 
-// do runs f on the engine's goroutine and waits until what came of it is durable.
+// do runs f on the engine's goroutine and waits until its results are durable.
 func (s *Service) do(ctx context.Context, f func(context.Context, *engine) error) error {
 	return s.calls.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
 
-// run follows the changes until the service is closed, and begins anew when the runtime
-// fails it. err is why it has to do so at once.
+// run follows the changes until the service is closed, and restarts when the runtime fails. err, if
+// not nil, is why it has to restart at once.
 func (s *Service) run(f *follower, err error) {
 	defer s.cancel()
 	owner.Rerun(s.ctx, s.cfg.RetryMin, s.cfg.RetryMax, err, func() error {
@@ -156,7 +155,7 @@ func (s *Service) run(f *follower, err error) {
 	})
 }
 
-// standBy waits, and refuses meanwhile what it is called for.
+// standBy waits, and refuses calls meanwhile.
 func (s *Service) standBy(why error, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -173,9 +172,9 @@ func (s *Service) standBy(why error, delay time.Duration) error {
 }
 
 // PutRule puts a rule in force, replacing the one of its name, and returns once that is durable;
-// the entities are then gone through. condition is as for [entity.Runtime.PutDoc]. If a condition,
-// or what the rule concerns, has changed, its open alarms clear (ByRule), and those that the new
-// conditions raise are new ones; if only the rest has changed, the alarms stay as they were raised.
+// the entities are examined after that. condition is as for [entity.Runtime.PutDoc]. If a
+// condition, or the set of entities to which the rule applies, has changed, its open alarms clear
+// (ByRule), and the new conditions raise new alarms; otherwise the alarms stay as they were raised.
 //
 // It returns an error that wraps [entity.ErrInvalid] (see Rule.Check), ErrLimit, or
 // [entity.ErrConflict] if the condition does not hold.
@@ -197,7 +196,7 @@ func (s *Service) PutRule(ctx context.Context, r Rule, condition string) (in Ins
 }
 
 // DeleteRule removes a rule. Its open alarms clear (ByRule). It returns ErrNotFound, or
-// [entity.ErrConflict] if the condition does not hold.
+// [entity.ErrConflict] if condition does not hold.
 func (s *Service) DeleteRule(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, e *engine) error { return e.deleteRule(ctx, name, condition) })
 }
@@ -298,7 +297,7 @@ func (s *Service) Clear(ctx context.Context, id, by, note string) (Alarm, error)
 	})
 }
 
-// change does something to an alarm. st is its state while it is open.
+// change applies f to an alarm. st is its state while it is open.
 func (s *Service) change(ctx context.Context, id, note string, f func(context.Context, *engine, *Alarm, *state) error) (changed Alarm, err error) {
 	if len(note) > MaxNoteBytes {
 		return Alarm{}, fmt.Errorf("note: %w: must have at most %d bytes, not %d", entity.ErrInvalid, MaxNoteBytes, len(note))
@@ -326,8 +325,8 @@ func (s *Service) change(ctx context.Context, id, note string, f func(context.Co
 	return changed, err
 }
 
-// Sync returns when everything that was committed before the call has been gone through,
-// with the rules and the late readings that were there, and what came of it is durable.
+// Sync returns when everything committed before the call, including the rules and late readings
+// that existed then, has been processed and the results are durable.
 func (s *Service) Sync(ctx context.Context) error {
 	for {
 		var reached chan error
@@ -351,5 +350,5 @@ func (s *Service) Sync(ctx context.Context) error {
 	}
 }
 
-// errAnew tells those who wait for a place that it will be reached another time.
+// errAnew tells callers that wait for a place that the alarms have restarted before reaching it.
 var errAnew = errors.New("the alarms begin anew")

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Severity says how bad it is. A lesser one is worse. The zero Severity is none.
+// Severity says how severe an alarm is. A lower number is worse. The zero Severity is not valid.
 type Severity uint8
 
 // The severities.

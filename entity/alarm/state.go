@@ -6,31 +6,31 @@ import (
 	"github.com/greenroom-go/greenroom/internal/due"
 )
 
-// state is how one rule stands for one entity, where that is not as in the beginning.
+// state is the state of one rule for one entity, unless it is the initial one.
 type state struct {
 	rule *rule
 	s    *subject
 	machine
 	alarm string // the ID of the open one, "" for none
 	shelf *Shelf
-	late  *span   // late readings to be gone through
-	run   *replay // going through them
-	next  *span   // of late, what run has passed already when it came
+	late  *span   // late readings to be replayed
+	run   *replay // the replay of them
+	next  *span   // the late readings that run had already passed when they came
 	// queued says that it is in engine.late or engine.running.
 	queued bool
 	timer  timer
 	dirty  bool // to be written
-	kept   bool // there is an item of it
-	// ending says that it is in engine.ending: its rule is not in force any more.
+	kept   bool // it has an item in the store
+	// ending says that it is in engine.ending: its rule is no longer in force.
 	ending bool
 }
 
-// span is a time from which on late readings of some keys have come, and the last of them.
+// span is a range of time in which late readings of some keys have come.
 type span struct {
 	From int64  `json:"from"`
 	To   int64  `json:"to"`
 	Keys uint64 `json:"keys"` // by their places in rule.keys
-	// All says that newer readings have come since that only the replay has taken in.
+	// All says that newer readings have come since that only the replay has seen.
 	All bool `json:"all,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func newState(r *rule, s *subject) *state {
 	return st
 }
 
-// idle reports whether the state is as in the beginning.
+// idle reports whether the state is the initial one.
 func (st *state) idle() bool {
 	return !st.raised && !st.pending && st.shelf == nil && st.late == nil
 }
@@ -78,30 +78,30 @@ func (st *state) plan() int64 {
 	return at
 }
 
-// subject is an entity that rules may concern.
+// subject is an entity to which rules may apply.
 type subject struct {
 	frame
 	loaded   bool
 	newest   int64    // the time of its newest reading of a key that rules read
-	redone   int64    // up to when the history was read ahead of the changes
+	redone   int64    // the time up to which the history was read ahead of the changes
 	turned   int64    // the time of the last change of a machine
-	read     int64    // by the clock, when it was loaded: what was committed by then is in the frame
+	read     int64    // when it was loaded, by the clock: the frame has everything committed by then
 	heard    int64    // the time of the newest reading that has come since, 0 for none
-	rules    []*rule  // that concern it, by name
+	rules    []*rule  // that apply to it, by name
 	live     []*rule  // those that are live, which are not in rules
 	ruleBits []uint64 // the same, by the bits of rule.bit
 	states   []*state
 	byRule   map[*rule]*state // the same, nil while they are few
-	// readsAll says that readings that leave the answers of all conditions as they were may
-	// have an effect all the same: something is pending or late, or nobody knows.
+	// readsAll says that even readings that change no answer may have an effect: something is
+	// pending or late, or that is unknown.
 	readsAll bool
 	refused  bool        // there were too many states to begin one
-	back     *lookedBack // what was found out about readings that wait, nil for nothing
+	back     *lookedBack // the result of lookBack for waiting readings, nil for none
 	first    taken       // what the entity had when it was read, from the first reading on that came then
 	taken    []taken     // what replays have taken in that may still be among the changes
 }
 
-// fewStates is how many are looked through for one.
+// fewStates is up to how many states are searched linearly.
 const fewStates = 8
 
 // add adds a state.
@@ -139,7 +139,7 @@ func (s *subject) settle() {
 	s.readsAll = s.refused || slices.ContainsFunc(s.states, func(st *state) bool { return st.pending && !st.rule.live || st.late != nil || st.ending })
 }
 
-// state returns the state of a rule, nil for one as in the beginning.
+// state returns the state of a rule, nil if it is the initial one.
 func (s *subject) state(r *rule) *state {
 	if s.byRule != nil {
 		return s.byRule[r]
@@ -152,14 +152,14 @@ func (s *subject) state(r *rule) *state {
 	return nil
 }
 
-// concerns reports whether a rule concerns the entity.
+// concerns reports whether a rule applies to the entity.
 func (s *subject) concerns(r *rule) bool {
 	n := r.bit / 64
 	return n < len(s.ruleBits) && s.ruleBits[n]&(1<<(r.bit%64)) != 0 && !r.removed
 }
 
-// cache keeps what is known of entities: those with states for as long as they have them,
-// the others while there is room, those that were used lately before others.
+// cache keeps what is known about entities: those with states for as long as they have them, and
+// the most recently used of the others while there is room.
 type cache struct {
 	held   map[string]*subject // with states
 	others halves[*subject]
@@ -181,7 +181,7 @@ func (c *cache) find(id string) *subject {
 	return s
 }
 
-// subjectBytes is about what an entity takes beside its frame.
+// subjectBytes is roughly what an entity takes in addition to its frame.
 const subjectBytes = 200
 
 // add keeps an entity.
@@ -219,8 +219,8 @@ func (c *cache) refresh() {
 // timer is when something is to happen by the server's clock, in milliseconds since the epoch.
 type timer = due.Timer[waiter]
 
-// waiter is what has a timer: a state, readings that wait for their time, or an entity that a
-// live rule is to look at.
+// waiter is what a timer is for: a state, readings that wait for their time, or an entity that a
+// live rule has to examine.
 type waiter struct {
 	state *state
 	later *later

@@ -11,34 +11,33 @@ type counters struct {
 	commits, restarts, missed, lagged                    atomic.Uint64
 }
 
-// Stats is what a service has done since it was opened, and what it has.
+// Stats are the counters of a service since it was opened, and its present state.
 type Stats struct {
 	Rules int64
 	// Open are the alarms that have not cleared by severity, the worst first, and
 	// Unacknowledged those of them that nobody has acknowledged.
 	Open           [severities]int64
 	Unacknowledged int64
-	// Evaluations counts the times a condition was looked at for a reading, Late the late
-	// readings of a rule, Replays how often the history was gone through for them, and Ignored
-	// those that were too old. Ahead counts the readings that had to wait for their time, see
-	// MaxAhead.
+	// Evaluations counts evaluations of a condition for a reading, Late the late readings of a
+	// rule, Replays the replays of the history for them, and Ignored the late readings that were
+	// too old. Ahead counts the readings that had to wait for their time, see MaxAhead.
 	Evaluations, Late, Replays, Ignored, Ahead uint64
 	// Overflow counts the conditions that were met and not followed, see MaxActive.
 	Overflow uint64
-	// Delivered counts the deliveries that webhooks have taken, Failed the attempts that are
-	// made again, Dead the deliveries that were given up, and Lost those of which nothing is
-	// kept, see MaxDead.
+	// Delivered counts the deliveries that webhooks have accepted, Failed the attempts that are
+	// retried, Dead the deliveries that were given up, and Lost those of which nothing is kept, see
+	// MaxDead.
 	Delivered, Failed, Dead, Lost uint64
-	// Waiting are the changes that wait for the engine, and Committed is when the last one
-	// that is done with was committed, in milliseconds since the epoch.
+	// Waiting is how many changes wait for the engine, and Committed is when the last processed
+	// change was committed, in milliseconds since the epoch.
 	Waiting, Committed int64
-	// Commits counts the commits, Restarts how often the service began anew, Missed how
-	// often changes were not kept long enough for it, and Lagged how often it fell so far
-	// behind that it had to read them from the log.
+	// Commits counts the commits, Restarts how often the service restarted, Missed how often
+	// changes were no longer kept when it needed them, and Lagged how often it fell so far behind
+	// that it had to read changes from the log.
 	Commits, Restarts, Missed, Lagged uint64
 }
 
-// Stats returns what the service has done. It does no input or output.
+// Stats returns the counters. It does no I/O.
 func (s *Service) Stats() Stats {
 	c := &s.count
 	x := Stats{

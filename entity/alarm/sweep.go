@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sweepEntities is how many entities a step of a sweep looks at.
+	// sweepEntities is how many entities a step of a sweep examines.
 	sweepEntities = 500
 	// sweepPairs is about how many pairs of an entity and a rule a step finds, and sweepSaves the
 	// number of steps between two that are saved.
@@ -23,7 +23,7 @@ const (
 	sweepLate = 1000
 )
 
-// sweep looks at some of the entities for the rules that are new, once for all of them.
+// sweep examines some of the entities for the new rules, once for all of these.
 func (e *engine) sweep(ctx context.Context) error {
 	if len(e.ending) > 0 {
 		return e.endSome(ctx)
@@ -74,9 +74,9 @@ func (e *engine) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepQuery returns which entities come next, and leaves those of the rules that they are
-// for: first the one entity of a rule, then entities of the types that rules are for, and
-// all where a rule is for all.
+// sweepQuery returns the query for the next entities, and narrows rules to those that they are for:
+// first the single entity of a rule, then entities of the types of rules, and all entities if a
+// rule is for all.
 func (e *engine) sweepQuery(rules *[]*rule) entity.ListQuery {
 	q := entity.ListQuery{Limit: sweepEntities}
 	if i := slices.IndexFunc(*rules, func(r *rule) bool { return r.Entity != "" }); i >= 0 {
@@ -110,8 +110,8 @@ type pair struct {
 	id   string
 }
 
-// sweepSome looks at entities, and returns for which of them rules are met, and for which not
-// in force any more. last is the last one that was looked at, "" when it was the last of all.
+// sweepSome examines entities, and returns those for which rules are met, and those to which rules
+// no longer apply. last is the last one examined, "" if it was the last of all.
 func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rule) (met, out []pair, last string, err error) {
 	n, horizon, now := 0, e.horizon(), e.now()
 	err = e.rt.Scan(ctx, q, func(v entity.View) bool {
@@ -148,13 +148,13 @@ func (e *engine) sweepSome(ctx context.Context, q entity.ListQuery, rules []*rul
 	return met, out, last, err
 }
 
-// hasState reports whether a rule is not as in the beginning for an entity.
+// hasState reports whether a rule has a state for an entity.
 func (e *engine) hasState(id string, r *rule) bool {
 	s := e.cache.held[id]
 	return s != nil && s.state(r) != nil
 }
 
-// lookAt evaluates a rule for an entity as it is.
+// lookAt evaluates a rule for an entity in its present state.
 func (e *engine) lookAt(ctx context.Context, id string, r *rule) error {
 	s, _, err := e.know(ctx, id)
 	if err != nil || s == nil || !s.concerns(r) {

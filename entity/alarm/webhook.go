@@ -14,27 +14,27 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Webhook is a target that is told of alarms by POST. Rules name the webhooks that are told
-// of their alarms.
+// Webhook is a URL that is notified of alarms by POST. Rules name the webhooks that are notified of
+// their alarms.
 type Webhook struct {
 	Name, URL string
-	// ETag is the version for conditions of writes, and Updated when it was changed last.
+	// ETag is the version for conditions of writes, and Updated when the webhook was last changed.
 	ETag    string
 	Updated int64
-	// Queued are the deliveries that wait, and Dead those that were given up.
+	// Queued is how many deliveries wait, and Dead how many were given up.
 	Queued, Dead int64
 }
 
 // Delivery is an event on its way to a webhook.
 type Delivery struct {
-	// ID names it, the same for each attempt: it is the header webhook-id. Seq is the number
-	// of the event, and names it among the deliveries of its webhook.
+	// ID identifies the delivery, and is the same for each attempt: it is the header webhook-id.
+	// Seq is the number of the event, which identifies the delivery among those of its webhook.
 	ID  string `json:"id"`
 	Seq uint64 `json:"seq"`
-	// Event is as it was when it happened.
+	// Event is the event as it happened.
 	Event Event `json:"event"`
-	// Attempts is how often it was tried, Next when it is tried again, and Error why the last
-	// one has failed.
+	// Attempts is how often the delivery was tried, Next when it is tried again, and Error why the
+	// last attempt failed.
 	Attempts int    `json:"attempts"`
 	Next     int64  `json:"next,omitempty"`
 	Error    string `json:"error,omitempty"`
@@ -46,7 +46,7 @@ type webhookJSON struct {
 	Secret  string `json:"secret"`
 	Version int64  `json:"version"`
 	Updated int64  `json:"updated"`
-	// Created is its first version. 0 is one that a former version of the program made.
+	// Created is its first version, 0 if an earlier release of the program made it.
 	Created int64 `json:"created,omitempty"`
 }
 
@@ -56,7 +56,7 @@ const (
 	secretBytes  = 32
 )
 
-// checkURL reports whether a webhook can have a URL.
+// checkURL returns an error if a webhook cannot have this URL.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -70,9 +70,9 @@ func checkURL(text string) error {
 	return nil
 }
 
-// PutWebhook makes or changes a webhook and returns it. The secret that its deliveries are
-// signed with is returned where it is new: with a new webhook, and with rotate. It is not
-// returned again. condition is as for PutRule.
+// PutWebhook creates or changes a webhook and returns it. The secret that signs its deliveries is
+// returned only if it is new: for a new webhook, and with rotate. It cannot be retrieved later.
+// condition is as for PutRule.
 func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bool, condition string) (w Webhook, secret string, err error) {
 	if err := CheckName("name", name); err != nil {
 		return w, "", err
@@ -117,9 +117,8 @@ func (s *Service) PutWebhook(ctx context.Context, name, target string, rotate bo
 	return w, secret, err
 }
 
-// DeleteWebhook forgets a webhook and its deliveries, also those that wait. It returns
-// ErrNotFound, ErrInUse while rules name it, or [entity.ErrConflict] where the condition does
-// not hold.
+// DeleteWebhook deletes a webhook and its deliveries, including those that wait. It returns
+// ErrNotFound, ErrInUse while rules name it, or [entity.ErrConflict] if condition does not hold.
 func (s *Service) DeleteWebhook(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, e *engine) error {
 		t := e.sender.find(name)
@@ -134,14 +133,14 @@ func (s *Service) DeleteWebhook(ctx context.Context, name, condition string) err
 				return fmt.Errorf("webhook %q: %w: by rule %q", name, ErrInUse, r.Name)
 			}
 		}
-		// Where what follows fails, the engine begins anew with the webhook that is stored.
+		// If anything below fails, the engine restarts with the stored webhook.
 		e.ledger.set(webhookKind, name, nil)
 		e.sender.remove(name)
 		return e.removeDeliveries(ctx, name)
 	})
 }
 
-// removeDeliveries removes what was to be told to a webhook.
+// removeDeliveries removes the deliveries of a webhook.
 func (e *engine) removeDeliveries(ctx context.Context, name string) error {
 	for _, kind := range []string{deliveryKind, deadKind} {
 		if err := removeAll(ctx, e.rt, kind, part(name)); err != nil {
@@ -184,8 +183,8 @@ func (s *Service) Webhook(name string) (Webhook, error) {
 	return t.webhook(), nil
 }
 
-// DeadLetters returns the deliveries of a webhook that were given up, the first ones after
-// an event, and whether there are more.
+// DeadLetters returns deliveries of a webhook that were given up, beginning after the event last,
+// and whether there are more.
 func (s *Service) DeadLetters(ctx context.Context, name string, last uint64, limit int) (list []Delivery, more bool, err error) {
 	if _, err := s.Webhook(name); err != nil {
 		return nil, false, err
@@ -214,14 +213,13 @@ func decodeDelivery(it *entity.Item) (d Delivery, err error) {
 	return d, err
 }
 
-// RetryDead has a delivery that was given up tried again, as if it were new. It returns
-// ErrNotFound where there is none.
+// RetryDead retries a delivery that was given up, as if it were new. It returns ErrNotFound if
+// there is none.
 func (s *Service) RetryDead(ctx context.Context, name string, seq uint64) error {
 	return s.moveDead(ctx, name, seq, true)
 }
 
-// DiscardDead forgets a delivery that was given up. It returns ErrNotFound where there is
-// none.
+// DiscardDead deletes a delivery that was given up. It returns ErrNotFound if there is none.
 func (s *Service) DiscardDead(ctx context.Context, name string, seq uint64) error {
 	return s.moveDead(ctx, name, seq, false)
 }
@@ -258,9 +256,9 @@ func (s *Service) moveDead(ctx context.Context, name string, seq uint64, again b
 	})
 }
 
-// deliver puts an event into the queues of webhooks, with the commit that it is part of. A
-// webhook that is newer than the rule as it raised the alarm only has the name of the one that
-// the rule meant.
+// deliver puts an event into the queues of webhooks, in the commit that it is part of. A webhook
+// newer than the rule that raised the alarm is skipped: it only has the name of the one that the
+// rule meant.
 func (e *engine) deliver(ev *Event, names []string) error {
 	var id string
 	for _, name := range names {
@@ -291,9 +289,9 @@ func (e *engine) deliver(ev *Event, names []string) error {
 	return nil
 }
 
-// retryAfter is how long to wait after a number of attempts: it doubles, and is up to a
-// fifth shorter or longer so that what failed together does not come back together. x is
-// random, from 0 to 1.
+// retryAfter returns how long to wait after a number of attempts: it doubles, and is up to a fifth
+// shorter or longer so that deliveries that failed together are not retried together. x is random,
+// from 0 to 1.
 func retryAfter(attempts int, x float64) time.Duration {
 	d := min(deliveryRetryMax, deliveryRetryMin<<min(attempts-1, 20))
 	return time.Duration(float64(d) * (0.8 + 0.4*x))

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// fireEntities is how many entities that are not known are read for what is due, before the
-	// changes that have come meanwhile.
+	// fireEntities is how many unknown entities are read for due work before the changes that have
+	// come meanwhile are applied.
 	fireEntities = 256
 	// purgeAlarms is how many alarms are looked at at once for whether they are kept long
 	// enough.
@@ -98,7 +98,7 @@ func (e *engine) deleteRule(ctx context.Context, name, condition string) error {
 	return e.endSome(ctx)
 }
 
-// endRule says that the states of a rule are to end.
+// endRule schedules the states of a rule to end.
 func (e *engine) endRule(r *rule) {
 	if r == nil {
 		return
@@ -116,11 +116,11 @@ func (e *engine) endRule(r *rule) {
 	}
 }
 
-// endSome ends some of the states whose rule is not in force any more. After a crash the
-// rest is found by what they say of their rule.
+// endSome ends some of the states whose rule is no longer in force. After a crash the rest is found
+// by the version of the rule in them.
 //
-// A rule that takes the place of another one of its name is not ready before that: their
-// states have one name.
+// A rule that replaces another of the same name is not ready before that, because their states have
+// the same name.
 func (e *engine) endSome(ctx context.Context) error {
 	n := min(len(e.ending), e.steps.items/5)
 	for _, st := range e.ending[:n] {
@@ -149,12 +149,12 @@ func (e *engine) endSome(ctx context.Context) error {
 	return nil
 }
 
-// clock is the time by the clock that conditions are pending up to: all that was
-// committed by then is applied.
+// clock returns the time up to which pending conditions can be judged: everything committed by then
+// has been applied.
 func (e *engine) clock() int64 { return min(e.known, e.now()) }
 
-// advanceClock has the clock of the engine go on, where something waits for that: at once where
-// nothing waits to be applied, and otherwise once that is.
+// advanceClock advances the engine's clock if something waits for that: at once if no change waits
+// to be applied, and otherwise once those are applied.
 func (e *engine) advanceClock(ctx context.Context) error {
 	now := e.now()
 	next := e.timers.Next()
@@ -187,7 +187,7 @@ func (e *engine) head(ctx context.Context) (string, error) {
 	return sub.Cursor(), nil
 }
 
-// fire does what is due by the clock.
+// fire does the work that is due by the clock.
 func (e *engine) fire(ctx context.Context) error {
 	now := e.clock()
 	read := 0
@@ -254,8 +254,8 @@ func (e *engine) unshelve(ctx context.Context, st *state) error {
 	return e.write(a, was, Transition{Kind: Unshelved})
 }
 
-// commit makes durable what was decided, with the place up to which changes are done with,
-// and tells of it.
+// commit makes the decisions durable, with the place up to which changes are processed, and
+// publishes them.
 func (e *engine) commit(ctx context.Context) error {
 	if err := e.flushStates(); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (e *engine) trimEvents() {
 	}
 }
 
-// reached notes a change that is done with.
+// reached records that a change is processed.
 func (e *engine) reached(cursor string, committed int64) {
 	e.place.Cursor, e.place.At, e.moved = cursor, min(committed, e.began), true
 	if e.gate.head == cursor {
@@ -310,8 +310,8 @@ func (e *engine) reached(cursor string, committed int64) {
 	}
 }
 
-// wait returns a channel that gets nil when all that is committed now, and all that is to
-// be done now, is done with and durable.
+// wait returns a channel that receives nil when everything committed now and all work due now is
+// done and durable.
 func (e *engine) wait(ctx context.Context) (chan error, error) {
 	if err := e.retype(); err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (e *engine) wait(ctx context.Context) (chan error, error) {
 	return done, nil
 }
 
-// busy reports whether there is more to do than what comes.
+// busy reports whether there is work besides new changes.
 func (e *engine) busy() bool {
 	if e.working() || len(e.late)+len(e.running)+len(e.waited) > 0 || !e.deletions.none() || e.timers.Next() <= e.now() {
 		return true
@@ -342,8 +342,7 @@ func (e *engine) busy() bool {
 	return false
 }
 
-// working reports whether some of that can be done at once, and does not have to wait for
-// what comes first.
+// working reports whether some of that work can be done at once, without waiting for changes first.
 func (e *engine) working() bool {
 	if len(e.ending)+len(e.dropped) > 0 || len(e.late) > 0 && len(e.running) < replaysAtOnce || len(e.ledger.items) == 0 && !e.deletions.none() {
 		return true
@@ -364,7 +363,7 @@ func (e *engine) working() bool {
 	return len(e.waited) > 0 && e.gate.head == ""
 }
 
-// idle reports whether everything is done but what comes and what is not yet due.
+// idle reports whether no work is left except new changes and what is not yet due.
 func (e *engine) idle() bool {
 	waited := e.waited
 	e.waited = nil
@@ -376,7 +375,7 @@ func (e *engine) idle() bool {
 // awaited reports whether somebody waits for a commit and it is time for it.
 func (e *engine) awaited() bool { return len(e.waited) > 0 && e.idle() }
 
-// release tells those who wait.
+// release answers the callers that wait.
 func (e *engine) release(err error) {
 	for _, done := range e.waited {
 		done <- err
@@ -393,8 +392,8 @@ func (e *engine) release(err error) {
 	clear(e.waiting)
 }
 
-// switchFeed follows the changes while there are rules, or alarms, whose entities may be
-// deleted; and does not otherwise.
+// switchFeed starts following the changes if there are rules, or alarms whose entities may be
+// deleted, and stops otherwise.
 func (f *follower) switchFeed(ctx context.Context) error {
 	e := f.e
 	wanted := len(e.rules) > 0 || e.kept
@@ -440,7 +439,7 @@ func (f *follower) switchFeed(ctx context.Context) error {
 	return nil
 }
 
-// purgeSome removes some of the alarms that have been kept for long enough.
+// purgeSome removes some of the alarms past their retention.
 func (f *follower) purgeSome(ctx context.Context) error {
 	if e := f.e; e.kept && len(e.rules) == 0 && len(e.ledger.items) == 0 { // no more are made
 		if err := e.lookForAlarms(ctx); err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
-// effect is something that was decided: readings, patches or a command, the others are empty.
+// effect is something that was decided: readings, patches or a command; the other fields are empty.
 type effect struct {
 	entity   string
-	created  int64 // when the entity came to be
+	created  int64 // when the entity was created
 	source   string
 	seq      uint64
 	readings []entity.Reading
@@ -111,8 +111,8 @@ const (
 	partEdit = "edit" // of edits: a source's number of a change is used once for an entity
 )
 
-// source is who a behavior is in origins: prefix:name@version, with parts behind it. A part that is a
-// number is the depth, where that is more than 1.
+// source returns the name of a behavior in origins: prefix:name@version, followed by parts. A
+// numeric part is the depth, if that is more than 1.
 func (b *behavior) source(n int, tick bool) string {
 	s := b.origin
 	if tick {

@@ -13,8 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Entity is what a handler has of the entity that it is called for. It is valid during the call,
-// on its goroutine.
+// Entity is a handler's access to the entity for which it is called. It is valid during the call,
+// on the goroutine of the call.
 type Entity struct {
 	ctx    context.Context //nolint:containedctx // that of the call
 	s      *subject
@@ -29,28 +29,29 @@ type Entity struct {
 	bytes    int
 }
 
-// Context ends when the behavior is stopped: its service is closed, or another version takes its place. A
-// handler that returns the error of the context then is called for the change again.
+// Context returns a context that ends when the behavior is stopped: its service is closed, or
+// another version replaces it. A handler that then returns the error of the context is called for
+// the change again.
 func (e *Entity) Context() context.Context { return e.ctx }
 
-// Runner is the number of the runner that the handler is called by, from 0 to Config.Runners-1:
-// calls with the same number do not overlap, and an entity always has the same one.
+// Runner returns the number of the runner that calls the handler, from 0 to Config.Runners-1. Calls
+// with the same number do not overlap, and an entity always has the same runner.
 func (e *Entity) Runner() int { return e.runner }
 
 // ID returns the id of the entity.
 func (e *Entity) ID() string { return e.s.id }
 
-// View returns the entity, as it is since the change or a later one, without its relations and
-// its ETag.
+// View returns the entity as of the change or later, without its relations and its ETag.
 func (e *Entity) View() entity.View { return e.s }
 
 // Latest returns the newest value of a key.
 func (e *Entity) Latest(key string) (entity.Latest, bool) { return e.s.Latest(key) }
 
-// State returns the entity's state of the behavior, nil for none. It must not be changed.
+// State returns the behavior's state for the entity, nil for none. It must not be changed.
 func (e *Entity) State() []byte { return e.state }
 
-// SetState replaces the state; nil removes it. It returns ErrTooMuch for more than MaxStateBytes.
+// SetState replaces the state; nil removes it. It returns ErrTooMuch if the state has more than
+// MaxStateBytes.
 func (e *Entity) SetState(state []byte) error {
 	if len(state) > MaxStateBytes {
 		return fmt.Errorf("state: %w: must have at most %d bytes, not %d", ErrTooMuch, MaxStateBytes, len(state))
@@ -59,12 +60,12 @@ func (e *Entity) SetState(state []byte) error {
 	return nil
 }
 
-// Set writes values to the entity, as a reading of the time of the event. It returns
-// [entity.ErrInvalid] for a key or a value that cannot be, and ErrTooMuch. A whole number is
-// written as an integer.
+// Set writes values to the entity, as a reading with the time of the event. It returns
+// [entity.ErrInvalid] for an invalid key or value, and ErrTooMuch. A whole number is written as an
+// integer.
 func (e *Entity) Set(values ...entity.Sample) error { return e.SetAt(e.ts, values...) }
 
-// SetAt is Set at a time of the caller's, in milliseconds since the epoch.
+// SetAt is Set with a given time, in milliseconds since the epoch.
 func (e *Entity) SetAt(ts int64, values ...entity.Sample) error {
 	if n := len(values); n == 0 || n > entity.MaxReadingKeys {
 		return fmt.Errorf("values: %w: must be 1 to %d, not %d", entity.ErrInvalid, entity.MaxReadingKeys, n)
@@ -107,9 +108,8 @@ func (e *Entity) SetAt(ts int64, values ...entity.Sample) error {
 	return nil
 }
 
-// Patch changes a section of the entity's attributes. It returns [entity.ErrInvalid] for what is no
-// JSON, and ErrTooMuch. Whether the patch can be made is found out when it is: where not, it is
-// counted as refused.
+// Patch changes a section of the entity's attributes. It returns [entity.ErrInvalid] if the patch
+// is not JSON, and ErrTooMuch. A patch that later cannot be applied is counted as refused.
 func (e *Entity) Patch(p entity.Patch) error {
 	if !json.Valid(p.Body) {
 		return fmt.Errorf("patch of %v: %w: must be JSON", p.Section, entity.ErrInvalid)
@@ -122,8 +122,8 @@ func (e *Entity) Patch(p entity.Patch) error {
 	return nil
 }
 
-// SetAttribute sets one member of a section of the entity's attributes; the zero Value removes
-// it. names lead to it, from the outside in. The errors are those of Patch.
+// SetAttribute sets one member of a section of the entity's attributes; the zero Value removes it.
+// names is its path, from the outside in. The errors are those of Patch.
 func (e *Entity) SetAttribute(section entity.Section, v value.Value, names ...string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("attribute: %w: must have a name", entity.ErrInvalid)
@@ -136,9 +136,9 @@ func (e *Entity) SetAttribute(section entity.Section, v value.Value, names ...st
 	return e.Patch(entity.Patch{Section: section, Form: entity.MergePatch, Body: body})
 }
 
-// Command sends a command to the entity's device. Its Key and By are set by the service. It
-// returns [entity.ErrInvalid] for one without a name, and ErrTooMuch. Whether the entity's type
-// allows it is found out when it is sent: where not, it is counted as refused.
+// Command sends a command to the entity's device. Its Key and By are set by the service. It returns
+// [entity.ErrInvalid] for a command without a name, and ErrTooMuch. A command that turns out not to
+// be allowed by the entity's type when it is sent is counted as refused.
 func (e *Entity) Command(n entity.NewCommand) error {
 	if n.Name == "" || len(n.Name) > entity.MaxKeyBytes {
 		return fmt.Errorf("command: %w: must have a name of 1 to %d bytes, not %d", entity.ErrInvalid, entity.MaxKeyBytes, len(n.Name))
@@ -163,7 +163,7 @@ func (e *Entity) spend(bytes int) error {
 	return nil
 }
 
-// begin makes it ready for a call.
+// begin prepares e for a call.
 func (e *Entity) begin(s *subject, ts int64) {
 	e.s, e.ts, e.state = s, ts, s.state
 	e.readings, e.patches, e.commands, e.effects, e.bytes = nil, nil, nil, 0, 0

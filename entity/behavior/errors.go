@@ -8,8 +8,7 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no behavior of this name. It is an [entity.ErrNotFound]
-	// as well.
+	// ErrNotFound says that there is no behavior of this name. It wraps [entity.ErrNotFound].
 	ErrNotFound = fmt.Errorf("no such behavior: %w", entity.ErrNotFound)
 
 	// ErrLimit says that there are MaxBehaviors already.
@@ -19,8 +18,8 @@ var (
 	// more than MaxEffectBytes of them, or a state of more than MaxStateBytes.
 	ErrTooMuch = errors.New("too much for one call")
 
-	// ErrDepth says that MaxDepth behaviors stand behind a change: they trigger each other in
-	// a circle.
+	// ErrDepth says that MaxDepth behaviors stand behind a change: they trigger each other in a
+	// cycle.
 	ErrDepth = errors.New("a circle of behaviors")
 
 	// ErrClosed says that the service has been closed.

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// batchChanges and batchBytes are the most that is handled at once, but for the last change,
-	// and feedBatches is how many of these are read ahead.
+	// batchChanges and batchBytes bound a batch, which may exceed them by its last change, and
+	// feedBatches is how many batches are read ahead.
 	batchChanges = 2048
 	batchBytes   = 1 << 20
 	feedBatches  = 2
-	// feedBuffer is how many changes the runtime holds for the feed: what is in it is not read from
-	// the log.
+	// feedBuffer is how many changes the runtime holds for the feed, which then need not be read
+	// from the log.
 	feedBuffer = 1 << 16
 )
 
-// feed reads the changes ahead of the follower, by a bounded number.
+// feed reads changes ahead of the follower, up to a bounded number.
 type feed struct {
 	batches chan batch // closed at the end, when err is set
 	err     error
 	stop    context.CancelFunc
 }
 
-// batch is some changes. One without changes says that those up to a cursor were missed.
+// batch is some changes. A batch without changes says that those up to a cursor were missed.
 type batch struct {
 	changes []entity.Change
 	missed  string

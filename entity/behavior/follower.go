@@ -15,14 +15,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// follower is one run of a behavior, from what is durable on: until it is stopped or the runtime
-// fails it. It is owned by the behavior's goroutine; only while a batch is handled are its runners
-// those of others.
+// follower is one run of a behavior, starting from what is durable, until it is stopped or the
+// runtime fails. It is owned by the behavior's goroutine, except that its runners belong to other
+// goroutines while a batch is handled.
 type follower struct {
 	b       *behavior
 	ctx     context.Context //nolint:containedctx // ends with the follower
 	cancel  context.CancelFunc
-	disk    context.Context //nolint:containedctx // of reads of the store, see patient
+	disk    context.Context //nolint:containedctx // for reads of the store, see patient
 	giveUp  context.CancelFunc
 	wg      sync.WaitGroup
 	feed    *feed
@@ -36,7 +36,7 @@ type follower struct {
 	position string // the cursor of the last change that was handled
 	moved    bool   // since the last commit
 	decided  []effect
-	open     int      // effects that were sent and of which nothing is known
+	open     int      // effects that were sent and have no result yet
 	landed   []string // keys of chunks to be removed
 	failed   bool     // the failures are to be stored
 	written  time.Time
@@ -45,7 +45,7 @@ type follower struct {
 	tick     tick
 }
 
-// place is the body of the item that says where a behavior stands.
+// place is the body of the item that stores a behavior's progress.
 type place struct {
 	Cursor  string `json:"cursor"`
 	Version int64  `json:"version"`
@@ -64,7 +64,7 @@ type tick struct {
 	after   string
 }
 
-// wait is somebody who waits for a place.
+// wait is a caller that waits for a place.
 type wait struct {
 	cursor  string
 	reached bool
@@ -86,8 +86,8 @@ func (b *behavior) item(key string, body []byte) entity.Item {
 	return entity.Item{Kind: b.s.cfg.Prefix, Key: key, Body: body}
 }
 
-// load reads where the behavior stands. It clears what is left of one of the same name that was
-// removed, and begins from now where there is no place or the behavior is switched on again.
+// load reads the behavior's progress. It clears what is left of a removed behavior of the same
+// name, and begins from now if there is no place or the behavior is switched on again.
 func (b *behavior) load(ctx context.Context) (place, error) {
 	var p place
 	items, err := b.s.rt.Items(ctx, entity.ItemsQuery{Kind: b.s.cfg.Prefix, From: b.key(keyPlace), To: b.key(keyPlace) + "\x00", Limit: 1})
@@ -184,8 +184,8 @@ func (b *behavior) begin(p place) (_ *follower, err error) {
 	return f, nil
 }
 
-// patient returns a context for calls of the store: what has begun is finished when the behavior is stopped, if that
-// takes no longer than endPatience from then on, or from this call on.
+// patient returns a context for calls of the store: when the behavior is stopped, a call that has
+// begun may finish, for at most endPatience from the stop or from this call, whichever is later.
 func (f *follower) patient() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.b.ctx))
 	settled := context.AfterFunc(f.ctx, func() { f.b.s.cfg.later(cancel) })
@@ -214,8 +214,7 @@ func (f *follower) resend() error {
 	}
 }
 
-// follow handles changes and does what it is called for, until an error or until it is
-// switched off.
+// follow handles changes and calls, until an error or until the behavior is switched off.
 func (f *follower) follow() error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -273,7 +272,7 @@ func (f *follower) follow() error {
 // maxNap bounds the sleep until something is due: the machine's clock may be set.
 const maxNap = 10 * time.Second
 
-// nap is how long there is nothing to do but what comes.
+// nap returns how long there is nothing to do unless something arrives.
 func (f *follower) nap() time.Duration {
 	since := time.Since(f.written)
 	nap := maxNap
@@ -302,10 +301,10 @@ func (f *follower) touched() bool {
 	return len(f.decided) > 0 || slices.ContainsFunc(f.runners, func(r *runner) bool { return len(r.touched)+len(r.gone) > 0 })
 }
 
-// unsaved reports whether there is something to make durable for which there is time.
+// unsaved reports whether there is something to make durable that is not urgent.
 func (f *follower) unsaved() bool { return f.moved || f.failed || len(f.landed) > 0 }
 
-// sliceTime is about how long changes are handled before what else is to be done, where they are more
+// sliceTime is roughly how long changes are handled before other work is done, if they are more
 // than minSlice.
 const (
 	sliceTime = 50 * time.Millisecond
@@ -348,14 +347,14 @@ func (f *follower) handle(batch []entity.Change) error {
 	return nil
 }
 
-// miss notes that the changes after the place were missed.
+// miss records that the changes after the place were missed.
 func (f *follower) miss() {
 	f.b.count.missed.Add(1)
 	f.b.s.cfg.Logger.LogAttrs(f.ctx, slog.LevelWarn, "a behavior has missed changes that are not kept any more", slog.String("behavior", f.b.spec.Name), slog.String("cursor", f.position))
 }
 
-// skip goes on from a cursor: the changes up to it were missed. What is known of entities may be
-// of before them, and is read again.
+// skip continues from a cursor after the changes up to it were missed. What is known about entities
+// may be older than these changes, and is read again.
 func (f *follower) skip(cursor string) error {
 	f.miss()
 	f.position, f.moved = cursor, true
@@ -380,8 +379,7 @@ func (f *follower) runnerOf(id string) *runner {
 	return f.runners[maphash.String(f.b.s.seed, id)%uint64(len(f.runners))]
 }
 
-// run has the runners do their work, and takes note of what came of it in the order of the
-// batch.
+// run lets the runners do their work, and records the outcomes in the order of the batch.
 func (f *follower) run(places int, do func(*runner)) error {
 	f.fine = slices.Grow(f.fine[:0], places)[:places]
 	clear(f.fine)
@@ -428,7 +426,7 @@ func (f *follower) run(places int, do func(*runner)) error {
 	return err
 }
 
-// fail takes note of a failure.
+// fail records a failure.
 func (f *follower) fail(failure Failure) {
 	f.b.failed = slices.Insert(f.b.failed, 0, failure)
 	if len(f.b.failed) > MaxFailures {
@@ -472,7 +470,7 @@ func (f *follower) work() error {
 	return nil
 }
 
-// many reports whether so many states have changed that they do not wait for more.
+// many reports whether so many states have changed that the commit should not wait for more.
 func (f *follower) many() bool {
 	n := 0
 	for _, r := range f.runners {
@@ -538,11 +536,10 @@ func (f *follower) regular() error {
 	return f.commit()
 }
 
-// chunkBytes is about how large the item of effects is.
+// chunkBytes is roughly the size of an item of effects.
 const chunkBytes = 256 << 10
 
-// commit makes durable what was decided and the place up to which it is all, and has it
-// carried out.
+// commit makes the decisions and the place that they reach durable, and has them carried out.
 func (f *follower) commit() error {
 	b := f.b
 	f.written = time.Now()
@@ -615,12 +612,12 @@ func (f *follower) send(c *chunk) {
 	f.sender.send(c)
 }
 
-// awaited reports whether somebody waits for what is not durable yet.
+// awaited reports whether a caller waits for something that is not durable yet.
 func (f *follower) awaited() bool {
 	return (f.moved || f.touched()) && slices.ContainsFunc(f.waits, func(w wait) bool { return w.reached })
 }
 
-// answer tells those who wait that all is done.
+// answer tells waiting callers that everything is done.
 func (f *follower) answer() {
 	if f.moved || f.touched() || f.tick.running || f.open > 0 {
 		return
@@ -636,14 +633,14 @@ func (f *follower) answer() {
 	})
 }
 
-// report publishes what the behavior does.
+// report publishes the behavior's status.
 func (f *follower) report() {
 	f.b.count.pending.Store(int64(f.open + len(f.decided)))
 	f.b.count.waiting.Store(int64(len(f.feed.batches)))
 	f.b.publish(f.place)
 }
 
-// end stops everything, and makes durable what was decided, unless that has failed.
+// end stops everything, and makes the decisions durable, unless that has failed before.
 func (f *follower) end(why error) {
 	f.feed.stop()
 	if errors.Is(why, ErrClosed) && (f.moved || f.touched()) {
@@ -662,12 +659,12 @@ func (f *follower) end(why error) {
 	}
 }
 
-// endPatience is how long what has begun may take when a behavior is stopped.
+// endPatience is how long work that has begun may take when a behavior is stopped.
 const endPatience = 5 * time.Second
 
-// errInterrupted says that a handler has failed because the behavior was stopped. The changes at hand are handled at
-// the next start, and nothing that was decided about them becomes durable.
+// errInterrupted says that a handler failed because the behavior was stopped. The current changes
+// are handled at the next start, and no decision about them becomes durable.
 var errInterrupted = errors.New("the behavior is stopped during a call")
 
-// errAnew tells those who wait for a place that it will be reached another time.
+// errAnew tells callers that wait for a place that the behavior has restarted before reaching it.
 var errAnew = errors.New("the behavior begins anew")

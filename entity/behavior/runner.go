@@ -13,13 +13,13 @@ import (
 	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
-// runner calls the handler for its share of the entities. While a batch is handled it belongs to
-// its goroutine, between batches to the follower.
+// runner calls the handler for its share of the entities. While a batch is handled it is owned by
+// its own goroutine, between batches by the follower.
 type runner struct {
 	f        *follower
 	e        Entity
 	subjects map[string]*subject
-	order    list.List // of *subject, that which was used last in front
+	order    list.List // of *subject, the most recently used first
 	bytes    int
 
 	work    []int // places in the batch
@@ -27,10 +27,10 @@ type runner struct {
 	gone    []string // entities that were deleted
 	made    []outcome
 	runs    uint64
-	err     error // of the store: the follower begins anew
+	err     error // of the store: the follower restarts
 }
 
-// outcome is what came of a call that has an effect or has failed.
+// outcome is the result of a call that has an effect or has failed.
 type outcome struct {
 	place   int // in the batch
 	effects []effect
@@ -81,7 +81,8 @@ func (r *runner) change(place int, c *entity.Change) error {
 	return r.err
 }
 
-// concerned reports whether the behavior is for an entity. Of one that it is not for little is kept.
+// concerned reports whether the behavior applies to an entity. If it does not, little is kept of
+// the entity.
 func (r *runner) concerned(s *subject) bool {
 	b := r.f.b
 	types := b.s.rt.TypesVersion()
@@ -121,7 +122,7 @@ func (r *runner) tick(place int, id string, at int64) error {
 	return r.err
 }
 
-// call calls the handler, and keeps what comes of it.
+// call calls the handler and keeps the outcome.
 func (r *runner) call(place int, s *subject, ev Event) {
 	b := r.f.b
 	deep, seq := 1, uint64(ev.TS) //nolint:gosec // a time
@@ -197,7 +198,7 @@ func (b *behavior) effects(e *Entity, source string, seq uint64) []effect {
 	return made
 }
 
-// know returns what is known of an entity, nil for one that does not exist.
+// know returns what is known about an entity, nil if it does not exist.
 func (r *runner) know(id string) (*subject, error) {
 	if s := r.subjects[id]; s != nil {
 		r.order.MoveToFront(s.at)
@@ -227,7 +228,7 @@ func (r *runner) know(id string) (*subject, error) {
 	return s, nil
 }
 
-// view loads what the entity is. One that does not exist has ended.
+// view loads the entity. An entity that does not exist has ended.
 func (r *runner) view(s *subject) error {
 	was := s.bytes
 	err := r.f.b.s.rt.View(r.f.disk, s.id, func(v entity.View) error {
@@ -270,8 +271,8 @@ func (r *runner) forget() {
 	r.bytes = 0
 }
 
-// shrink forgets the entities that were not used for longest, beyond the room for them. States that
-// are not stored yet stay.
+// shrink drops the least recently used entities for which there is no room. States that are not
+// stored yet stay.
 func (r *runner) shrink() {
 	limit := r.f.b.s.cfg.CacheBytes / len(r.f.runners)
 	for at := r.order.Back(); at != nil && r.bytes > limit && at != r.order.Front(); {

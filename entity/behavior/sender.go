@@ -9,14 +9,15 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// What was decided is carried out for each entity one after the other, the next when the one
-// before is durable: an entity forgets the numbers of a source but for the greatest, so that an
-// effect which failed for the moment must not be overtaken. Entities do not wait for each other.
+// The effects on an entity are carried out one after the other, each when the previous one is
+// durable: an entity remembers only the greatest number of a source, so an effect that failed
+// temporarily must not be overtaken. Entities do not wait for each other.
 
 const (
 	// senderWaiting is how many edits and commands wait for their commits at once.
 	senderWaiting = 64
-	// allowedFor is how long an effect that was allowed is carried out without asking again, which takes a look at the entity.
+	// allowedFor is how long an effect that was allowed may be carried out without asking again,
+	// which requires reading the entity.
 	allowedFor = time.Second
 	// retryMin and retryMax bound the wait before an effect is tried again.
 	retryMin = 100 * time.Millisecond
@@ -39,7 +40,7 @@ type sender struct {
 	wg    sync.WaitGroup
 	news  chan struct{} // something has been settled
 	wake  chan struct{} // there is something to begin with
-	slots chan struct{} // for what waits for an entity or for its commit
+	slots chan struct{} // for effects that wait for an entity or for their commit
 
 	mu      sync.Mutex
 	queues  map[string]*queue // by entity, guarded by mu
@@ -69,7 +70,7 @@ func startSender(ctx context.Context, rt *entity.Runtime, allow func(entity.View
 	return s
 }
 
-// send takes effects that are durable.
+// send accepts effects that are durable.
 func (s *sender) send(c *chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *sender) begin(q *queue) {
 	})
 }
 
-// errNotAllowed says that an effect was allowed when it was decided, and is not any more.
+// errNotAllowed says that an effect was allowed when it was decided, and no longer is.
 var errNotAllowed = errors.New("the behavior may not change the entity any more")
 
 // ask asks whether an effect that was decided some time ago is still allowed.
@@ -166,7 +167,7 @@ func (s *sender) ingest(q *queue, e *effect) {
 	}
 }
 
-// apply makes the edit or the command of an effect.
+// apply carries out the edit or the command of an effect.
 func (s *sender) apply(e *effect) error {
 	var err error
 	if e.command != nil {
@@ -180,7 +181,7 @@ func (s *sender) apply(e *effect) error {
 	return err
 }
 
-// settle takes note of what became of the first effect of a queue.
+// settle records the result of the first effect of a queue.
 func (s *sender) settle(q *queue, err error) {
 	if s.ctx.Err() != nil {
 		return // it is carried out at the next start
@@ -194,7 +195,7 @@ func (s *sender) settle(q *queue, err error) {
 		time.AfterFunc(q.delay, func() { s.again(q) })
 		return
 	}
-	if err != nil && !gone { // of an entity that has been deleted since there is nothing to say
+	if err != nil && !gone { // a deleted entity is not worth reporting
 		s.refused = append(s.refused, Failure{Time: time.Now().UnixMilli(), Entity: first.entity, Seq: first.seq, Text: brief(err.Error()), Refused: true})
 	}
 	q.delay = 0
@@ -212,7 +213,7 @@ func (s *sender) settle(q *queue, err error) {
 	nudge(s.news)
 }
 
-// again has the first effect of a queue tried once more.
+// again schedules a retry of the first effect of a queue.
 func (s *sender) again(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +230,8 @@ func (s *sender) take() (landed []string, refused []Failure, done int) {
 	return landed, refused, done
 }
 
-// refusal reports whether an effect is refused for good: it is not allowed any more, or does not agree
-// with the entity's type or with a limit.
+// refusal reports whether an effect is refused permanently: it is no longer allowed, or does not
+// agree with the entity's type or with a limit.
 func refusal(err error) bool {
 	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, entity.ErrFull, entity.ErrBusy, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, transient) {
@@ -247,7 +248,7 @@ func refusal(err error) bool {
 	return false
 }
 
-// nudge tells who waits on the channel, once, that there is something new.
+// nudge signals the receiver of ch that there is something new; signals are not counted.
 func nudge(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

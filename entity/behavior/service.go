@@ -20,26 +20,26 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pause"
 )
 
-// Config sets up a Service. The zero value is a sane one.
+// Config configures a Service. The zero value has sensible defaults.
 type Config struct {
-	// Prefix is what the sources of origins begin with, and the kind of the items in which states
-	// are kept. Services of one runtime must have different ones. Defaults to "behavior".
+	// Prefix is the prefix of the sources of origins, and the kind of the items in which states are
+	// kept. Services of one runtime must have different prefixes. Defaults to "behavior".
 	Prefix string
 	// Runners is how many entities a behavior handles at the same time. Defaults to 4; at most
 	// MaxRunners.
 	Runners int
-	// Gather is how long what was decided waits for more, to become durable in one commit.
-	// Defaults to 5 ms.
+	// Gather is how long decisions wait for others to become durable in the same commit. Defaults
+	// to 5 ms.
 	Gather time.Duration
-	// SaveEvery is how often the place that was reached is made durable while nothing is
-	// decided. What came after it is handled again at the next start. Defaults to a second.
+	// SaveEvery is how often progress is made durable while nothing is decided. Changes after that
+	// place are handled again at the next start. Defaults to a second.
 	SaveEvery time.Duration
-	// RetryMin and RetryMax bound the wait before a behavior begins anew after the runtime has
-	// failed it, which doubles from the one to the other. Default to 100 ms and 5 s.
+	// RetryMin and RetryMax bound the wait before a behavior restarts after an error of the
+	// runtime; the wait doubles from RetryMin to RetryMax. They default to 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
-	// CacheBytes bounds the memory of what each behavior knows of entities. Defaults to 16 MiB.
+	// CacheBytes bounds the memory of each behavior for cached entities. Defaults to 16 MiB.
 	CacheBytes int
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger gets what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
 
 	now   func() int64   // milliseconds since the epoch; tests have their own
@@ -86,8 +86,8 @@ func (c Config) withDefaults() Config {
 // Service runs behaviors on an entity runtime. Make it with Open. Its methods are safe for
 // concurrent use.
 //
-// Each behavior has a goroutine of its own, which follows the changes from the place that
-// it has reached: one that is slow, or waits for the disk, keeps no other one waiting.
+// Each behavior has a goroutine of its own, which follows the changes from the place that it has
+// reached: a behavior that is slow, or waits for the disk, does not delay others.
 type Service struct {
 	rt   *entity.Runtime
 	cfg  Config
@@ -99,13 +99,13 @@ type Service struct {
 	closed bool                 // guarded by mu
 }
 
-// behavior is a registered one.
+// behavior is a registered behavior.
 type behavior struct {
 	s       *Service
 	spec    Spec
 	settled bool
 	origin  string // prefix:name@version
-	origins string // prefix:name@, which that of all versions begins with
+	origins string // prefix:name@, the common prefix of all versions
 	began   int64
 
 	ctx    context.Context //nolint:containedctx // the behavior's own life
@@ -127,11 +127,11 @@ func Open(rt *entity.Runtime, cfg Config) *Service {
 	return &Service{rt: rt, cfg: cfg.withDefaults(), seed: maphash.MakeSeed(), list: make(map[string]*behavior)}
 }
 
-// Register starts a behavior, in the place of the one of its name. It goes on where that, or
-// the one of an earlier process, has stopped; the first time it begins with what is committed
-// from now on. One that is switched off stays so, but for one that was switched off because of
-// failures and has another version now. It returns an error that wraps [entity.ErrInvalid] (see
-// Spec.Check), ErrLimit, ErrClosed, or one of the store.
+// Register starts a behavior, replacing the one of its name. It continues where that one, or the
+// one of an earlier process, stopped; the first time it begins with what is committed from now on.
+// A behavior that is switched off stays off, unless it was switched off because of failures and now
+// has another version. It returns an error that wraps [entity.ErrInvalid] (see Spec.Check),
+// ErrLimit, ErrClosed, or one of the store.
 func (s *Service) Register(ctx context.Context, spec Spec) error {
 	if err := spec.Check(); err != nil {
 		return fmt.Errorf("behavior: %w", err)
@@ -203,8 +203,8 @@ func (b *behavior) start(ctx context.Context) error {
 	return nil
 }
 
-// run follows the changes until the behavior is stopped, and begins anew when the runtime
-// fails it. f is nil for one that is off.
+// run follows the changes until the behavior is stopped, and restarts when the runtime fails. f is
+// nil if the behavior is off.
 func (b *behavior) run(f *follower, p place) {
 	defer close(b.ended)
 	delay := b.s.cfg.RetryMin
@@ -244,13 +244,13 @@ func (b *behavior) run(f *follower, p place) {
 	}
 }
 
-// anew waits before the behavior begins anew.
+// anew waits before the behavior restarts.
 func (b *behavior) anew(why error, delay *time.Duration) {
 	b.s.cfg.Logger.LogAttrs(b.ctx, slog.LevelWarn, "a behavior begins anew from the place that is durable",
 		slog.String("behavior", b.spec.Name), slog.Any("error", why), slog.Duration("after", *delay))
 	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
-	go func() { // who calls meanwhile is refused
+	go func() { // calls are refused meanwhile
 		for {
 			select {
 			case c := <-b.calls:
@@ -264,7 +264,8 @@ func (b *behavior) anew(why error, delay *time.Duration) {
 	*delay = min(2**delay, b.s.cfg.RetryMax)
 }
 
-// wait does what a behavior that is off is called for, until it is on. It reports false at the end.
+// wait handles calls while the behavior is off, until it is on. It reports false when the behavior
+// is stopped.
 func (b *behavior) wait(p *place) bool {
 	for p.Off != "" {
 		select {
@@ -290,9 +291,9 @@ func (b *behavior) stop(ctx context.Context) error {
 	}
 }
 
-// Remove ends a behavior and forgets its states and its place. What it has written stays. It
-// returns ErrNotFound where none of this name is registered, and forgets what an earlier one has
-// left all the same.
+// Remove ends a behavior and deletes its states and its place. What it has written stays. If no
+// behavior of this name is registered, Remove deletes what an earlier one has left, and returns
+// ErrNotFound.
 func (s *Service) Remove(ctx context.Context, name string) error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -310,8 +311,8 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	return b.clear(ctx)
 }
 
-// Close ends all behaviors: what was decided is made durable, and what was not carried out is at
-// the next start.
+// Close ends all behaviors: decisions are made durable, and effects not carried out yet are carried
+// out at the next start.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -328,8 +329,9 @@ func (s *Service) Close(ctx context.Context) error {
 	return nil
 }
 
-// Switch switches a behavior on or off, and returns when that is durable. One that is switched
-// on begins with what is committed from then on. It returns ErrNotFound, or an error of the store.
+// Switch switches a behavior on or off, and returns when that is durable. A behavior that is
+// switched on begins with what is committed from then on. It returns ErrNotFound, or an error of
+// the store.
 func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 	b, err := s.find(name)
 	if err != nil {
@@ -366,8 +368,8 @@ func (s *Service) Switch(ctx context.Context, name string, on bool) error {
 	})
 }
 
-// Disable switches a behavior off before it is registered: Register then finds it switched off. Of one
-// that is registered it is Switch.
+// Disable switches a behavior off before it is registered: Register then finds it switched off. For
+// a registered behavior it is Switch.
 func (s *Service) Disable(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return fmt.Errorf("behavior: %w", err)
@@ -412,7 +414,7 @@ func (s *Service) find(name string) (*behavior, error) {
 	return nil, fmt.Errorf("behavior %.64q: %w", name, ErrNotFound)
 }
 
-// Status tells what a behavior does. It returns ErrNotFound.
+// Status returns the status of a behavior, or ErrNotFound.
 func (s *Service) Status(name string) (Status, error) {
 	b, err := s.find(name)
 	if err != nil {
@@ -421,7 +423,7 @@ func (s *Service) Status(name string) (Status, error) {
 	return b.now(), nil
 }
 
-// List tells what all behaviors do, by name.
+// List returns the status of all behaviors, by name.
 func (s *Service) List() []Status {
 	s.mu.Lock()
 	list := slices.Collect(maps.Values(s.list))
@@ -434,8 +436,8 @@ func (s *Service) List() []Status {
 	return all
 }
 
-// State returns the state that a behavior has of an entity, nil for none. It returns ErrNotFound, or an
-// error of the store. What was decided a moment ago may not be in it.
+// State returns the state that a behavior has for an entity, nil for none. It returns ErrNotFound,
+// or an error of the store. The most recent decisions may not be in it yet.
 func (s *Service) State(ctx context.Context, name, id string) ([]byte, error) {
 	b, err := s.find(name)
 	if err != nil {
@@ -450,8 +452,8 @@ func (s *Service) State(ctx context.Context, name, id string) ([]byte, error) {
 	return state, nil
 }
 
-// Sync returns when a behavior has handled everything that was committed before the call, and what
-// came of it is carried out. It returns at once for one that is off.
+// Sync returns when a behavior has handled everything that was committed before the call, and the
+// effects are carried out. It returns at once if the behavior is off.
 func (s *Service) Sync(ctx context.Context, name string) error {
 	b, err := s.find(name)
 	if err != nil {
@@ -492,7 +494,7 @@ func (b *behavior) head(ctx context.Context) (string, error) {
 	return sub.Cursor(), nil
 }
 
-// publish says what the behavior does, for Status.
+// publish publishes the behavior's status, for Status.
 func (b *behavior) publish(p place) {
 	old := b.status.Load()
 	st := &Status{Name: b.spec.Name, Version: b.spec.Version, Off: p.Off, InRow: p.InRow}
@@ -504,7 +506,7 @@ func (b *behavior) publish(p place) {
 	b.status.Store(st)
 }
 
-// now is the status with the counters.
+// now returns the status with the counters.
 func (b *behavior) now() Status {
 	st := *b.status.Load()
 	st.Runs, st.Failures, st.Missed = b.count.runs.Load(), b.count.failures.Load(), b.count.missed.Load()

@@ -12,57 +12,57 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Spec describes a behavior: which entities it is for, what of them it handles, and how.
-// Name and Handle must be set. It must not be changed while it is registered.
+// Spec describes a behavior: to which entities it applies, which of their changes it handles, and
+// how. Name and Handle must be set. A Spec must not be changed while it is registered.
 type Spec struct {
-	// Name is that of the behavior, 1 to MaxNameBytes bytes of letters, digits and . _ - of
-	// ASCII. States and the place that was reached are kept under it.
+	// Name is the name of the behavior: 1 to MaxNameBytes ASCII letters, digits and . _ - signs.
+	// States and progress are kept under it.
 	Name string
-	// Version is that of the handler, 1 if it is 0. The origins of what it writes name it.
-	// Another version goes on with the states and from the place of the one before.
+	// Version is the version of the handler; 0 means 1. It is part of the origins of what the
+	// behavior writes. A new version continues with the states, and from the place, of the previous
+	// one.
 	Version int64
 
-	// Type keeps the entities of this type or of one that extends it, "" all.
+	// Type keeps only the entities of this type or of a type that extends it; "" keeps all.
 	Type string
-	// Where keeps the entities that it matches; nil matches all. It must depend on nothing but the
-	// entity itself: neither on the time nor on relations.
+	// Where keeps only the entities that it matches; nil matches all. It must depend only on the
+	// entity itself, not on the time or on relations.
 	Where *filter.Filter
-	// Allow is asked before each call whether the entity may be handled; nil allows all. It is asked
-	// again before an effect that was decided more than a second ago, or before the service was
-	// opened, is carried out: where it says no, the effect is counted as refused. It is called
-	// concurrently, and must be quick.
+	// Allow is asked before each call whether the entity may be handled; nil allows all. It is
+	// asked again before carrying out an effect that was decided more than a second ago, or before
+	// the service was opened; if it then returns false, the effect is counted as refused. It is
+	// called concurrently, and must be quick.
 	Allow func(entity.View) bool
 
-	// Keys keeps, of the readings, those that have a value of one of these keys. Empty
-	// keeps all.
+	// Keys keeps only the readings that have a value of one of these keys. Empty keeps all.
 	Keys []string
 	// Edits asks for changes of the entity's type, attributes and relations as well, Presence
 	// for those of its presence, and Commands for the steps of its commands.
 	Edits, Presence, Commands bool
-	// Every is how often each entity is handled that has a state of the behavior, whatever
-	// happens to it, at whole multiples of it since the epoch. 0 is never; else it must be at
-	// least MinEvery. What is missed while the service does not run is not made up for.
+	// Every is the interval at which the handler is called for each entity that has a state, in
+	// addition to its changes: at whole multiples of Every since the epoch. 0 means never;
+	// otherwise it must be at least MinEvery. Calls missed while the service does not run are not
+	// made up for.
 	Every time.Duration
 
 	// Handle handles a change.
 	Handle Handler
 }
 
-// Handler handles what has happened to an entity. It must be quick, and must not wait for
-// anything that waits for it; its effects go through e. It is called concurrently for
-// different entities. Neither e nor what ev points to may be used after it has returned.
-// With an error, or a panic, it has no effects.
+// Handler handles an event of an entity. It must be quick, and must not wait for anything that
+// waits for it. It makes its effects through e. It is called concurrently for different entities.
+// Neither e nor what ev points to may be used after it has returned. If it returns an error or
+// panics, it has no effects.
 type Handler func(e *Entity, ev Event) error
 
-// Event is what has happened to an entity.
+// Event is something that has happened to an entity.
 type Event struct {
-	// Change is a committed change, nil for one of the regular calls (Spec.Every). Nothing in
-	// it may be changed.
+	// Change is the committed change, nil for a regular call (Spec.Every). It must not be changed.
 	Change *entity.Change
-	// TS is when it was, in milliseconds since the epoch: the time of a reading, and of all else
-	// that of the change or the call.
+	// TS is the time of the event, in milliseconds since the epoch: that of the reading, or
+	// otherwise that of the change or the call.
 	TS int64
-	// Late says that the entity had newer values of all keys of the reading before.
+	// Late says that the entity already had newer values of all keys of the reading.
 	Late bool
 }
 
@@ -72,7 +72,7 @@ func (ev *Event) Reading() bool {
 	return c != nil && c.Edit == nil && c.Command == nil && c.Presence == nil
 }
 
-// Value returns the value of a key of the reading, the last one where the key comes twice.
+// Value returns the value of a key of the reading, the last one if the key occurs twice.
 func (ev *Event) Value(key string) (v value.Value, ok bool) {
 	if ev.Change == nil {
 		return v, false
@@ -133,7 +133,7 @@ func (s *Spec) reads(values []entity.Sample) bool {
 	return len(s.Keys) == 0 || slices.ContainsFunc(values, func(v entity.Sample) bool { return slices.Contains(s.Keys, v.Key) })
 }
 
-// wants reports whether a change is one to handle, whoever's it is.
+// wants reports whether a change of this kind is handled, whatever its entity.
 func (s *Spec) wants(c *entity.Change) bool {
 	switch {
 	case c.Edit != nil:
@@ -147,8 +147,8 @@ func (s *Spec) wants(c *entity.Change) bool {
 	}
 }
 
-// settled reports whether readings and presences do not change which entities the behavior
-// is for.
+// settled reports whether readings and presences do not change to which entities the behavior
+// applies.
 func (s *Spec) settled() bool {
 	if s.Where == nil {
 		return true

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Stateful returns a handler whose entities have a state of a type S each, kept as JSON: f finds
-// the one of the entity in s, the zero S the first time, and what it leaves there is kept if it
-// returns nil. It is how a state machine is written: S says which state the entity is in and what
-// it has to remember.
+// Stateful returns a handler that keeps a state of type S for each entity, as JSON. f gets the
+// entity's state in s, the zero S the first time; whatever it leaves in s is kept if it returns
+// nil. Use it to write a state machine: S says which state the entity is in and what it has to
+// remember.
 //
 //	behavior.Stateful(func(e *behavior.Entity, s *door, ev behavior.Event) error { … })
 func Stateful[S any](f func(e *Entity, s *S, ev Event) error) Handler {

@@ -7,11 +7,11 @@ import (
 
 // Why a behavior is switched off.
 const (
-	OffDisabled = "disabled" // somebody has switched it off
+	OffDisabled = "disabled" // it was switched off by hand
 	OffFailures = "failures" // MaxInRow calls in a row have failed
 )
 
-// Status tells what a behavior does. The counters are those since the service was opened.
+// Status is the status of a behavior. The counters count since the service was opened.
 type Status struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"`
@@ -22,33 +22,33 @@ type Status struct {
 	Runs     uint64 `json:"runs"`
 	Failures uint64 `json:"failures"`
 	InRow    int    `json:"in_row"`
-	// Effects is how many readings, edits and commands were carried out, Refused how many
-	// of these the entity did not take, and Pending how many wait.
+	// Effects is how many readings, edits and commands were carried out, Refused how many were
+	// refused, and Pending how many wait.
 	Effects uint64 `json:"effects"`
 	Refused uint64 `json:"refused"`
 	Pending int64  `json:"pending"`
-	// Missed is how often changes had been deleted from the log that were not handled yet.
+	// Missed is how often unhandled changes had already been deleted from the log.
 	Missed uint64 `json:"missed"`
-	// Lag is how long ago the change had been committed that is handled now, 0 when none waits.
+	// Lag is how long ago the change being handled was committed, 0 if none waits.
 	Lag time.Duration `json:"-"`
-	// Failed are the newest failures, the newest first.
+	// Failed are the last failures, the newest first.
 	Failed []Failure `json:"failed"`
 }
 
 // Failure is a call that has failed, or an effect that was refused.
 type Failure struct {
-	// Time is when it was, TS that of the event, in milliseconds since the epoch; 0 where it is
-	// not known.
+	// Time is when the failure happened, and TS the time of the event, in milliseconds since the
+	// epoch, 0 if unknown.
 	Time int64 `json:"time_ms"`
 	TS   int64 `json:"ts,omitempty"`
-	// Entity is that of the call, and Seq the number of the change, 0 for a regular call.
+	// Entity is the entity of the call, and Seq the number of the change, 0 for a regular call.
 	Entity string `json:"entity"`
 	Seq    uint64 `json:"seq,omitempty"`
-	// Version is that of the behavior.
+	// Version is the version of the behavior.
 	Version int64 `json:"version"`
 	// Text is the error, at most MaxFailureBytes of it.
 	Text string `json:"text"`
-	// Refused says that it was an effect.
+	// Refused says that an effect was refused, rather than a call failed.
 	Refused bool `json:"refused,omitempty"`
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/filter/entityview"
 )
 
-// subject is what a behavior knows of an entity: an [entity.View] of it, and its state. It is
-// owned by the runner of the entity and, between batches, by the follower.
+// subject is what a behavior knows about an entity: an [entity.View] of it, and its state. It is
+// owned by the entity's runner and, between batches, by the follower.
 type subject struct {
 	id, typ  string
 	created  int64
@@ -27,11 +27,11 @@ type subject struct {
 	state   []byte // nil for none
 	touched bool   // the state has changed since the last commit
 	ended   bool   // the entity has been deleted
-	stub    bool   // the behavior is not for it, and nothing but the state is known
+	stub    bool   // the behavior does not apply to it, and only its state is known
 
-	known   bool   // matched holds
+	known   bool   // matched is valid
 	matched bool   // by type and Where
-	types   uint64 // the version of the types with which
+	types   uint64 // the version of the types for which matched is valid
 
 	at    *list.Element
 	bytes int
@@ -97,7 +97,7 @@ func (s *subject) EachAttribute(n entity.Section) iter.Seq[entity.Attribute] {
 	return slices.Values(s.section(n))
 }
 
-// load takes over what the entity is.
+// load copies the entity's present state.
 func (s *subject) load(v entity.View) {
 	s.typ, s.created, s.updated, s.revision, s.presence = v.Type(), v.Created(), v.Updated(), v.Revision(), v.Presence()
 	s.latest = make(map[string]entity.Latest)
@@ -116,7 +116,7 @@ func (s *subject) forget() {
 	s.weigh()
 }
 
-// weigh sets what the subject occupies, about.
+// weigh sets roughly how many bytes the subject occupies.
 func (s *subject) weigh() {
 	const own, each = 500, 160
 	n := own + 2*len(s.id) + len(s.typ) + len(s.state)
@@ -131,8 +131,8 @@ func (s *subject) weigh() {
 	s.bytes = n
 }
 
-// take takes a change in, and reports whether it is a reading of which all keys have newer
-// values already. Changes that the subject has seen may come again.
+// take applies a change, and reports whether it is a reading whose keys all have newer values
+// already. Changes that the subject has seen may come again.
 func (s *subject) take(c *entity.Change) (late bool) {
 	switch {
 	case c.Edit != nil:
@@ -162,7 +162,7 @@ func (s *subject) take(c *entity.Change) (late bool) {
 	return late
 }
 
-// edit takes an edit in.
+// edit applies an edit.
 func (s *subject) edit(e *entity.Edit) {
 	if e.Revision <= s.revision {
 		return // it was loaded with it
@@ -189,7 +189,7 @@ func (s *subject) edit(e *entity.Edit) {
 	s.weigh()
 }
 
-// concerned reports whether the behavior is for the entity. types is the version of the types.
+// concerned reports whether the behavior applies to the entity. types is the version of the types.
 func (s *subject) concerned(spec *Spec, settled bool, types uint64) bool {
 	if !s.known || !settled || s.types != types {
 		s.matched = (spec.Type == "" || s.IsA(spec.Type)) && (spec.Where == nil || spec.Where.Match(entityview.New(s, nil), &filter.Env{}))
@@ -198,7 +198,7 @@ func (s *subject) concerned(spec *Spec, settled bool, types uint64) bool {
 	return s.matched
 }
 
-// stored returns the body of the item of the state: when the entity came to be, and the state.
+// stored returns the body of the item of the state: when the entity was created, and the state.
 func (s *subject) stored() []byte {
 	if s.state == nil {
 		return nil
@@ -206,14 +206,15 @@ func (s *subject) stored() []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(s.state)), uint64(s.created)), s.state...) //nolint:gosec // comes back as it is
 }
 
-// restore reads the body of the item of the state. One of another entity of the id is none.
+// restore reads the body of the item of the state. It ignores a state of an earlier entity with the
+// same id.
 func (s *subject) restore(body []byte) {
 	if created, state := splitState(body); created == s.created {
 		s.state = state
 	}
 }
 
-// splitState returns when the entity of a stored state came to be, and the state.
+// splitState returns when the entity of a stored state was created, and the state.
 func splitState(body []byte) (created int64, state []byte) {
 	if len(body) < 8 {
 		return 0, nil

@@ -11,22 +11,22 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Trial is what Try is asked for.
+// Trial holds the parameters of Try.
 type Trial struct {
 	// Entity is the id of the entity, which must exist.
 	Entity string
 	// From and To bound the times of the readings, From <= TS < To, in milliseconds since the epoch.
 	From, To int64
-	// Last keeps the last ones of these, up to MaxTrySteps. Defaults to 100.
+	// Last keeps only the last of these readings, up to MaxTrySteps. Defaults to 100.
 	Last int
-	// Kept, if not nil, returns how many bytes the handler has kept of its last call for whoever
-	// reads the answer. They count towards MaxTryBytes.
+	// Kept, if not nil, returns how many bytes the handler has kept from its last call for the
+	// answer. They count towards MaxTryBytes.
 	Kept func() int
 }
 
 // Step is what a behavior would have done about a reading.
 type Step struct {
-	// Reading is what the handler was called for.
+	// Reading is the reading for which the handler was called.
 	Reading entity.Reading
 	// Readings, Patches and Commands are its effects.
 	Readings []entity.Reading
@@ -34,15 +34,15 @@ type Step struct {
 	Commands []entity.NewCommand
 	// State is the entity's state after the call.
 	State []byte
-	// Err is why the call has failed, at most MaxFailureBytes of its text, nil where it has not.
+	// Err is why the call failed, at most MaxFailureBytes of its text, nil if it succeeded.
 	Err error
 }
 
 // Try calls the handler of a spec for readings of an entity's history, in the order of their times,
-// and returns what it would have done. Nothing is changed. The entity is as it is now, but for the
-// latest values, which are those up to the reading, and the state, which it has not at first.
-// What the behavior itself has written is left out. It returns [entity.ErrInvalid] for a trial or a spec that cannot be, and
-// [entity.ErrNotFound].
+// and returns what it would have done. Nothing is changed. The handler sees the entity as it is
+// now, except that the latest values are those up to the reading and that there is no state at
+// first. Values that the behavior itself has written are left out. Try returns [entity.ErrInvalid]
+// for an invalid trial or spec, and [entity.ErrNotFound].
 func (s *Service) Try(ctx context.Context, spec Spec, t Trial) ([]Step, error) {
 	if err := spec.Check(); err != nil {
 		return nil, fmt.Errorf("behavior: %w", err)

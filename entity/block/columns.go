@@ -10,16 +10,16 @@ import (
 // Columns are points in the order of their places, column by column. The zero Columns have
 // none. They are used by one goroutine at a time.
 type Columns struct {
-	// TS and Seq are the places. Seq is nil where all are 0.
+	// TS and Seq are the places. Seq is nil if all are 0.
 	TS  []int64
 	Seq []uint64
-	// Kind is the kind of all values, or 0 where they differ: then Kinds has them.
+	// Kind is the kind of all values, or 0 if they differ; Kinds then has the kind of each.
 	Kind  value.Kind
 	Kinds []value.Kind
-	// Bits has what [value.Value.Raw] says of each value.
+	// Bits has the bits of each value, as [value.Value.Raw] returns them.
 	Bits []uint64
-	// Texts has the texts of strings and of JSON, "" for other values. It is nil where there
-	// is neither.
+	// Texts has the texts of strings and of JSON, "" for other values. It is nil if there are
+	// neither.
 	Texts []string
 }
 
@@ -32,7 +32,7 @@ func (c *Columns) Reset() {
 	*c = Columns{TS: c.TS[:0], Bits: c.Bits[:0]}
 }
 
-// Append adds a point, which must lie after the last one. A value that is none is not one.
+// Append adds a point, which must lie after the last one. v must not be the zero Value.
 func (c *Columns) Append(ts int64, seq uint64, v value.Value) {
 	kind, bits, text := v.Raw()
 	n := len(c.TS)
@@ -129,7 +129,7 @@ func (c *Columns) Search(ts int64, seq uint64) int {
 	return low
 }
 
-// infinity has the bits that all float64s have that are not finite.
+// infinity has the bits that are set in all float64s that are not finite.
 const infinity = 0x7ff << 52
 
 // check checks that the points can be a block.
@@ -159,7 +159,7 @@ func (c *Columns) check() error {
 	return nil
 }
 
-// checkLengths checks that all columns are those of the same points.
+// checkLengths checks that all columns have the same length.
 func (c *Columns) checkLengths() error {
 	if (c.Kind == 0) != (c.Kinds != nil) {
 		return fmt.Errorf("%w: either Kind or Kinds must say the kinds", ErrLimit)

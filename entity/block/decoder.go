@@ -26,8 +26,8 @@ type reader struct {
 	d *Decoder
 }
 
-// decompress reads compressed bytes that are so many when they are unpacked. They are
-// valid until the next call.
+// decompress reads compressed bytes and returns the n bytes that they unpack to. These are valid
+// until the next call.
 func (d *reader) decompress(n int) []byte {
 	size := int(d.Byte()) | int(d.Byte())<<8 | int(d.Byte())<<16
 	if d.Failed || size > len(d.Data) {
@@ -54,10 +54,10 @@ func (d *reader) decompress(n int) []byte {
 	return plain
 }
 
-// Decode unpacks a block into c, in the memory that it has, and returns the header. The
-// block is not changed or kept, nor do texts share its memory; but a text keeps all distinct
-// texts of its kind in the block in memory. The error wraps ErrVersion or ErrDamaged; c has
-// no points then.
+// Decode unpacks a block into c, reusing the memory of c, and returns the header. It does not
+// change or retain the block, and texts do not share its memory; but a text keeps all distinct
+// texts of its kind in the block in memory. The error wraps ErrVersion or ErrDamaged; c has no
+// points then.
 func (d *Decoder) Decode(b Block, c *Columns) (Header, error) {
 	c.Reset()
 	h, r, err := d.open(b)
@@ -137,7 +137,7 @@ func (d *reader) values(c *Columns) {
 	}
 }
 
-// column reads the n values of a kind and puts them where they belong.
+// column reads the n values of a kind and puts them in their places.
 func (d *reader) column(c *Columns, kind value.Kind, n int) {
 	if isText(kind) {
 		d.text(c, kind, n)

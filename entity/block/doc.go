@@ -1,6 +1,6 @@
 // Package block packs a part of the history of one key into columns: times, kinds and values, each
-// compressed separately. It does no input or output, starts no goroutine and does not know entities
-// and stores.
+// compressed separately. It does no I/O, starts no goroutine and knows nothing about entities and
+// stores.
 //
 // A [Block] has up to [MaxRows] points in the order of their places, (TS, Seq), each place once.
 // Unpacking restores every bit: an int64 stays one, a float64 keeps its bits, including -0 and
@@ -9,7 +9,7 @@
 // Values and times are two pieces. The keys of one message share its time, so the times of several
 // blocks are often equal, byte for byte, and a store keeps them once. The values begin with a
 // [Header], which summarizes the numbers of the block and can be read without the rest
-// ([ReadHeader]), so that a question about the whole block does not open it.
+// ([ReadHeader]), so that a query about a whole block need not open it.
 //
 // # Format
 //
@@ -23,7 +23,7 @@
 // exceptions beside them; or the bits of the floats as integers. Texts are a table of
 // distinct ones, which zstd compresses, and their numbers.
 //
-// It is a stored format: a version that was written once can be read forever. A block of a later
+// The format is stored: a version that was ever written can be read forever. A block of a later
 // version is an error, [ErrVersion]; a damaged block is another, [ErrDamaged]. The decoder gets
 // bytes from a disk and does not trust them: it fails, and does not panic, loop or take more memory
 // than the limits of a block allow.
@@ -34,7 +34,7 @@ import "errors"
 var (
 	// ErrVersion says that a block was packed by a later version.
 	ErrVersion = errors.New("block of a later version")
-	// ErrDamaged says that a block is not what was packed.
+	// ErrDamaged says that a block is not as it was packed.
 	ErrDamaged = errors.New("block is damaged")
 	// ErrLimit says that rows do not fit into a block, or are not in order.
 	ErrLimit = errors.New("rows cannot be a block")

@@ -13,8 +13,8 @@ import (
 
 // Block is packed points.
 type Block struct {
-	// Values are the header and the values, and Times the places. One cannot be read
-	// without the other.
+	// Values are the header and the values, and Times the places. Neither can be read without the
+	// other.
 	Values, Times []byte
 }
 
@@ -50,10 +50,9 @@ func (e *Encoder) compress(dst, plain []byte) []byte {
 	return dst
 }
 
-// Encode packs points, and summarizes them in a header. The block is the caller's, and c
-// stays as it is. The error wraps ErrLimit where there is no point, or more than MaxRows,
-// where one does not lie after the one before, where one has no value, or where the
-// distinct texts have more than MaxTextBytes.
+// Encode packs points, and summarizes them in a header. The block belongs to the caller, and c is
+// not changed. The error wraps ErrLimit if there are no points or more than MaxRows, if the points
+// are not in order, if one has no value, or if the distinct texts have more than MaxTextBytes.
 func (e *Encoder) Encode(c *Columns) (Block, error) {
 	if err := c.check(); err != nil {
 		return Block{}, err

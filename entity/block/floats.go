@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// How a column of floats is packed: with the power of ten that the integers are divided by,
-// or floatBits, as integers of the same bits. A device measures decimals: 23.18 is
-// 2318/100, and as both are exact the quotient is the float64 that the text 23.18 is read
-// as. Floats of which that is not true are exceptions.
+// How a column of floats is packed: as integers and the power of ten by which they are divided, or,
+// with floatBits, as integers of the same bits. Devices measure decimals: 23.18 is 2318/100, and
+// because both are exact the quotient is the float64 that the text 23.18 parses to. Floats for
+// which that is not true are exceptions.
 const (
 	maxPower  = 18 // 10^22 is the last one that a float64 has exactly; a mantissa has 16 digits
 	floatBits = 0xff
 
-	// mostExceptions is how many of so many floats may be exceptions, of ten bytes each.
+	// mostExceptions is the share of floats that may be exceptions, as a divisor: each takes ten
+	// bytes.
 	mostExceptions = 32
 	maxMantissa    = 1 << 53
 )

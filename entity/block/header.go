@@ -9,16 +9,15 @@ import (
 	"github.com/greenroom-go/greenroom/entity/series"
 )
 
-// Header says what a block has.
+// Header summarizes a block.
 type Header struct {
-	// Count is how many points there are, Numbers how many of them are numbers.
+	// Count is the number of points, and Numbers how many of them are numbers.
 	Count, Numbers int
 	// First and Last, with their sequences, are the places of the first and the last point.
 	First, Last       int64
 	FirstSeq, LastSeq uint64
-	// Summary is what the numbers come to, with their exact sum and increase, and without
-	// percentiles. It is nil where that cannot be said exactly: the sum is beyond the
-	// float64s.
+	// Summary is the summary of the numbers, with their exact sum and increase, and without
+	// percentiles. It is nil if it cannot be exact, because the sum is beyond the range of float64.
 	Summary *series.Summary
 }
 
@@ -34,7 +33,7 @@ const (
 	prefix     = columnsSum + 4
 )
 
-// seal fills in what stands before a header that ends at end.
+// seal fills in the version and checksums before a header that ends at end.
 func seal(values, times []byte, end int) {
 	values[0] = version
 	binary.LittleEndian.PutUint32(values[columnsSum:], checksumOfColumns(values[end:], times))

@@ -11,7 +11,7 @@ const (
 	intsConst  = 0 // the value
 	intsLine   = 1 // the first and the difference
 	intsPacked = 2 // differences, in groups of as many bits as they need
-	intsPlanes = 3 // differences, the bytes of all of one weight together, compressed
+	intsPlanes = 3 // differences, grouping the bytes of the same weight, compressed
 	intsTable  = 4 // the sorted table of distinct values, and their places in it
 	intsBytes  = 5 // differences as varints, compressed
 )
@@ -19,7 +19,7 @@ const (
 // group is how many differences of intsPacked have the same number of bits.
 const group = 128
 
-// maxOrder is how often differences are taken.
+// maxOrder is the highest order of the differences.
 const maxOrder = 2
 
 func zigzag(i int64) uint64   { return uint64(i<<1) ^ uint64(i>>63) }
@@ -92,7 +92,7 @@ func subtract(d []int64, order int) {
 	}
 }
 
-// sum takes subtract back.
+// sum reverses subtract.
 func sum(d []int64, order int) {
 	for i := order; i < len(d); i++ {
 		d[i] += d[i-1]
@@ -167,7 +167,7 @@ func (e *Encoder) varints(d []int64) []byte {
 	return e.bytes
 }
 
-// table packs a column of few distinct values, nil for many.
+// table packs a column of few distinct values; it returns nil if there are many.
 func (e *Encoder) table(v []int64) []byte {
 	e.sorted = append(e.sorted[:0], v...)
 	slices.Sort(e.sorted)

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// What operators compute. Of a missing operand they are never called. A failure is
-// noted in the Env, and gives no value.
+// The computations of operators. They are never called with a missing operand. A failure is
+// recorded in the Env, and gives no value.
 
 var (
 	errDivision = errors.New("division by zero")
@@ -208,7 +208,7 @@ func (n *fallback) compile(parts []source) source {
 	}
 }
 
-// verdict is true, false, or neither: what a condition says of what is missing.
+// verdict is true, false, or neither, which is the verdict about something missing.
 type verdict uint8
 
 const (
@@ -232,7 +232,7 @@ func (d verdict) value() value.Value {
 	return value.Bool(d == holds)
 }
 
-// truth is the verdict that a value is. One that is no bool is a failure.
+// truth returns the verdict of a bool. A value of another kind is a failure.
 func truth(e *Env, v value.Value) verdict {
 	switch v.Kind() {
 	case value.KindBool:

@@ -6,8 +6,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// A node is a condition of a filter as it was written. Nodes are not changed
-// once they are made.
+// A node is a condition of a filter as it was written. Nodes are immutable.
 type node interface {
 	// append writes the node in the canonical form.
 	append(dst []byte) []byte
@@ -17,8 +16,8 @@ type (
 	// constant is true or false.
 	constant bool
 
-	// joined is true when each of its nodes is or, with any, when one of them is. It has
-	// at least two nodes, none of them joined in the same way.
+	// joined is true if all of its nodes are or, with any, if one of them is. It has at least two
+	// nodes, none of them joined in the same way.
 	joined struct {
 		any  bool
 		list []node
@@ -80,7 +79,7 @@ const (
 	isAtLeast   = comparison(value.Greater | value.Equal)
 )
 
-// comparisons has them by their signs.
+// comparisons maps signs to comparisons.
 var comparisons = map[string]comparison{
 	"=": isEqual, "!=": isDifferent, "<": isLess, "<=": isAtMost, ">": isGreater, ">=": isAtLeast,
 }
@@ -100,7 +99,7 @@ func (c comparison) holds(o value.Order) bool { return value.Order(c)&o != 0 }
 // inOrder reports whether the comparison is about an order.
 func (c comparison) inOrder() bool { return c != isEqual && c != isDifferent }
 
-// turned is the comparison with its sides changed.
+// turned returns the comparison with its sides swapped.
 func (c comparison) turned() comparison {
 	t := c &^ comparison(value.Less|value.Greater)
 	if c.holds(value.Less) {
@@ -115,7 +114,7 @@ func (c comparison) turned() comparison {
 // textOp is an operator about strings; the words are those of the grammar.
 type textOp struct {
 	word string
-	fold bool // whether case is passed over
+	fold bool // whether case is ignored
 }
 
 var textOps = map[string]textOp{
@@ -147,8 +146,8 @@ const (
 // operand is one side of a comparison, or a part of a computation.
 type operand struct {
 	kind operandKind
-	// computes is the kind of what is computed: to find it anew, all operands of operands would be
-	// looked at. It is set with node.
+	// computes is the kind of the computed value; determining it again would visit all operands of
+	// operands. It is set with node.
 	computes value.Kind
 	value    value.Value // ofLiteral
 	path     *Path       // ofPath, ofTime, ofAge
@@ -160,8 +159,8 @@ type operand struct {
 // literal returns the operand of a value.
 func literal(v value.Value) operand { return operand{kind: ofLiteral, value: v} }
 
-// valueKind is the kind that the operand always has, 0 when it is only known later.
-// A number is of KindFloat where it may be either.
+// valueKind returns the kind that the operand always has, 0 if it is known only later. It is
+// KindFloat for a number of either kind.
 func (o operand) valueKind() value.Kind {
 	switch o.kind {
 	case ofLiteral:
@@ -180,10 +179,10 @@ func (o operand) valueKind() value.Kind {
 // fixed reports whether the operand is the same for all entities.
 func (o operand) fixed() bool { return o.kind == ofLiteral || o.kind == ofNow }
 
-// looked reports whether the operand is about one path.
+// looked reports whether the operand is a single path, or its time or age.
 func (o operand) looked() bool { return o.kind == ofPath || o.kind == ofTime || o.kind == ofAge }
 
-// resolve makes the value of a fixed operand for the time now.
+// resolve returns the value of a fixed operand at the time now.
 func (o operand) resolve(now int64) value.Value {
 	if o.kind == ofNow {
 		return value.Time(now + o.shift)

@@ -12,8 +12,8 @@ type Bound struct {
 	// TS says that the bound is about when the value was measured or set, as a value.KindTime, not
 	// about the value itself.
 	TS bool
-	// Values, if it is not empty, has all values that it can equal; Low and High are then the zero
-	// Value.
+	// Values, if it is not empty, lists all values that it can equal; Low and High are then the
+	// zero Value.
 	Values []value.Value
 	// Low and High are the ends of the range that the value is in, or the zero Value for no end. A
 	// value that cannot be compared with them is outside.
@@ -33,9 +33,9 @@ func (b *Bound) Contains(v value.Value) bool {
 	return b.low().allows(v) && b.high().allows(v)
 }
 
-// end is one end of a range: what is on its side of v is outside.
+// end is one end of a range: values on its side of v are outside.
 type end struct {
-	v    value.Value // the zero Value where there is no end
+	v    value.Value // the zero Value if there is no end
 	open bool
 	side value.Order // Less of a low end, Greater of a high one
 }
@@ -54,8 +54,8 @@ func (e end) allows(v value.Value) bool {
 	return e.v.IsZero() || order == value.Equal && !e.open || order == (value.Less|value.Greater)&^e.side
 }
 
-// inner returns the end that leaves out what either does, and false where none can: the
-// ends are in no order.
+// inner returns the end that excludes what either end excludes, and false if the ends have no
+// order.
 func (e end) inner(f end) (end, bool) {
 	if e.v.IsZero() || f.v.IsZero() {
 		if e.v.IsZero() {
@@ -76,7 +76,7 @@ func (e end) inner(f end) (end, bool) {
 	return e, true
 }
 
-// outer returns the end that leaves out what both do.
+// outer returns the end that excludes only what both ends exclude.
 func (e end) outer(f end) end {
 	if e.v.IsZero() || f.v.IsZero() {
 		return end{}
@@ -93,7 +93,7 @@ func (e end) outer(f end) end {
 	return e
 }
 
-// restrict sets the end or the value that a comparison with v says.
+// restrict sets the end or the value implied by a comparison with v.
 func (b *Bound) restrict(op comparison, v value.Value) {
 	switch op {
 	case isEqual:
@@ -108,7 +108,7 @@ func (b *Bound) restrict(op comparison, v value.Value) {
 
 func (b *Bound) sameSubject(c Bound) bool { return b.Path == c.Path && b.TS == c.TS }
 
-// meet returns what is within both bounds, and whether anything can be.
+// meet returns the intersection of two bounds, and whether it can be satisfied.
 func meet(b, c Bound) (Bound, bool) {
 	if len(b.Values) == 0 && len(c.Values) > 0 {
 		b, c = c, b
@@ -138,7 +138,7 @@ func (b *Bound) possible() bool {
 	}
 }
 
-// join returns a bound that has within it all that b and all that c have.
+// join returns a bound that contains both b and c.
 func join(b, c Bound) Bound {
 	sum := Bound{Path: b.Path, TS: b.TS}
 	if len(b.Values) > 0 && len(c.Values) > 0 {

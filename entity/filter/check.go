@@ -2,8 +2,8 @@ package filter
 
 import "github.com/greenroom-go/greenroom/entity/value"
 
-// comparable checks that two operands can be compared, and returns the second
-// as what it must be for that: a number that is compared with an instant is one.
+// comparable checks that two operands can be compared, and returns the second converted for that: a
+// number that is compared with an instant becomes one.
 func (p *parser) comparable(left, right operand, inOrder bool) operand {
 	l, r := left.valueKind(), right.valueKind()
 	switch {
@@ -35,7 +35,7 @@ func (p *parser) comparable(left, right operand, inOrder bool) operand {
 
 func isNumber(k value.Kind) bool { return k == value.KindInt || k == value.KindFloat }
 
-// checkText checks the operands of like and the operators that are like it.
+// checkText checks the operands of like and the other text operators.
 func (p *parser) checkText(at int, x operand, op textOp, pattern operand) {
 	kind, k := x.valueKind(), pattern.value.Kind()
 	switch {

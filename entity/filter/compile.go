@@ -6,8 +6,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// condition is a compiled node. Conditions keep nothing between calls, so that
-// many goroutines can use the same one.
+// condition is a compiled node. A condition keeps nothing between calls, so goroutines can share
+// it.
 type condition func(v View, e *Env) bool
 
 // compile makes a closure of a folded node.
@@ -46,8 +46,8 @@ func newRelation(n *related) *Relation {
 	return r
 }
 
-// sorted orders nodes so that what costs little is looked at first. The result
-// is the same in any order: conditions have no effects.
+// sorted orders nodes so that cheap ones are evaluated first. The result is the same in any order,
+// because conditions have no effects.
 func sorted(list []node) []condition {
 	var out []condition
 	for _, n := range slices.SortedStableFunc(slices.Values(list), func(a, b node) int { return cost(a) - cost(b) }) {
@@ -56,7 +56,7 @@ func sorted(list []node) []condition {
 	return out
 }
 
-// cost is what a node costs, roughly, in comparisons of an id.
+// cost returns the rough cost of a node, in comparisons of an id.
 func cost(n node) int {
 	switch n := n.(type) {
 	case *joined:
@@ -102,7 +102,7 @@ func (o operand) cost() int {
 	}
 }
 
-// compileJoined asks one after the other until one settles it.
+// compileJoined evaluates one condition after the other until one decides the result.
 func compileJoined(settles bool, list []condition) condition {
 	if len(list) == 2 && !settles {
 		a, b := list[0], list[1]
@@ -118,7 +118,7 @@ func compileJoined(settles bool, list []condition) condition {
 	}
 }
 
-// source is a compiled operand. It returns the zero Value where there is none.
+// source is a compiled operand. It returns the zero Value if the operand has no value.
 type source func(v View, e *Env) value.Value
 
 func compileOperand(o operand) source {
@@ -173,8 +173,8 @@ func compileTime(o operand) source {
 	}
 }
 
-// guard makes a condition false where one of its operands fails, and keeps the
-// failure from the computation that the condition may be a part of.
+// guard makes a condition false if one of its operands fails, and hides the failure from a
+// computation that contains the condition.
 func guard(c condition, n node) condition {
 	if !slices.ContainsFunc(operandsOf(n), func(o operand) bool { return o.kind == ofComputed }) {
 		return c
@@ -224,7 +224,7 @@ func compileBetween(n *between) condition {
 	}
 }
 
-// compileTest compiles a test of one value that is there.
+// compileTest compiles a test of one existing value.
 func compileTest(n node) (operand, func(x value.Value) bool) {
 	switch n := n.(type) {
 	case *in:
@@ -236,7 +236,7 @@ func compileTest(n node) (operand, func(x value.Value) bool) {
 	}
 }
 
-// compileTested makes a condition of a test: what is not there does not pass.
+// compileTested turns a test into a condition, which is false for a missing value.
 func compileTested(n node) condition {
 	o, test := compileTest(n)
 	operand := compileOperand(o)
@@ -246,8 +246,8 @@ func compileTested(n node) condition {
 	}
 }
 
-// compileIn looks strings up in a set and compares with all else one by one:
-// lists of ids are long, others short.
+// compileIn looks strings up in a set and compares other values one by one, because only lists of
+// ids are long.
 func compileIn(n *in) func(x value.Value) bool {
 	found := !n.negated
 	texts := make(map[string]struct{})

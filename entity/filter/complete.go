@@ -37,25 +37,25 @@ type Vocabulary struct {
 	Values func(p Path, prefix string) []string
 }
 
-// Suggestion is something that may stand at the cursor.
+// Suggestion is a text that may be put at the cursor.
 type Suggestion struct {
-	Text string // what is put there
+	Text string // the text to insert
 	Kind SuggestionKind
 }
 
-// Completion is what may stand at a place of a filter: one of the items, instead of the text
-// between From and To, which are in bytes.
+// Completion says what may be put at a place in a filter: one of the items, replacing the text
+// between the byte offsets From and To.
 type Completion struct {
 	From, To int
 	Items    []Suggestion
 }
 
-// offer is something that the grammar allows at the end of a text.
+// offer is something that the grammar allows to follow a text.
 type offer struct {
 	kind SuggestionKind
 	text string  // itself
 	left operand // SuggestValue: what it would be compared with
-	part bool    // SuggestPath: of a computation, so that strings and instants are none
+	part bool    // SuggestPath: in a computation, where strings and instants are not allowed
 }
 
 func (p *parser) offer(o offer) {
@@ -177,10 +177,10 @@ func (p *parser) offerLiteral(left operand) {
 // offerString offers the strings that are known at an operand.
 func (p *parser) offerString(left operand) { p.offer(offer{kind: SuggestValue, left: left}) }
 
-// Complete returns what may stand at a cursor in a text that need not be a whole filter: words and
+// Complete returns what may be put at a cursor in a text that need not be a whole filter: words and
 // operators that the grammar allows there, and names and values from the vocabulary. offset is the
-// cursor's place in bytes. What the cursor touches is taken for the beginning of the completion. If
-// the text before that is invalid, there are no items.
+// cursor's position in bytes. The word that the cursor touches is taken as the beginning of the
+// completion. If the text before it is invalid, there are no items.
 func Complete(text string, offset int, v Vocabulary) Completion {
 	return CompleteBy(text, offset, v, func(r *Reader) { r.filter() })
 }
@@ -239,8 +239,7 @@ func tail(text string, from, offset int) int {
 	return 0
 }
 
-// suggester turns offers into suggestions that begin with what was typed, each
-// once.
+// suggester turns offers into suggestions that begin with the typed text, each once.
 type suggester struct {
 	Vocabulary
 	typed string
@@ -267,7 +266,7 @@ func (s *suggester) add(o offer) {
 	}
 }
 
-// open is what was typed without the quote it begins with.
+// open returns the typed text without its opening quote.
 func (s *suggester) open() string {
 	if s.typed != "" && (s.typed[0] == '"' || s.typed[0] == '\'' || s.typed[0] == '`') {
 		return s.typed[1:]
@@ -303,8 +302,8 @@ func (s *suggester) values(p Path) {
 	}
 }
 
-// suggest adds an item if it goes on from what was typed. Case does not count,
-// and quotes need not have been typed: what is put in place has them.
+// suggest adds an item if it continues the typed text. Case is ignored, and quotes need not have
+// been typed: the inserted text has them.
 func (s *suggester) suggest(kind SuggestionKind, text string) {
 	item := Suggestion{Text: text, Kind: kind}
 	typed, plain := s.open(), strings.TrimLeft(text, "\"`")

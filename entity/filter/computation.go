@@ -2,22 +2,22 @@ package filter
 
 import "github.com/greenroom-go/greenroom/entity/value"
 
-// A computation is a node that gives a value, and not only true or false.
+// A computation is a node that gives a value other than just true or false.
 type computation interface {
 	node
-	// kind is the kind of the value, 0 when it is only known later.
+	// kind is the kind of the value, 0 if it is known only later.
 	kind() value.Kind
-	// parts are what it is computed of.
+	// parts are its operands.
 	parts() []operand
-	// with returns the same computation of other parts.
+	// with returns the same computation with other operands.
 	with(parts []operand) computation
-	// compile makes a closure of it, given those of its parts.
+	// compile compiles it to a closure, given those of its operands.
 	compile(parts []source) source
-	// binds says how closely it holds its parts together.
+	// binds says how tightly its operator binds.
 	binds() binding
 }
 
-// binding is how closely an operator binds, from the loosest.
+// binding is how tightly an operator binds, from the loosest.
 type binding uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	bindsPrimary
 )
 
-// binds is how closely the operand is bound as it is written.
+// binds returns how tightly the operand binds as it is written.
 func (o operand) binds() binding {
 	switch o.kind {
 	case ofLiteral:
@@ -80,8 +80,7 @@ func (o operand) isCondition() bool {
 	return o.kind == ofComputed && o.valueKind() == value.KindBool || o.kind == ofLiteral && o.value.Kind() == value.KindBool
 }
 
-// within writes the operand, in parentheses where it is bound less closely than it
-// must be there.
+// within writes the operand, in parentheses if it binds less tightly than is needed there.
 func (o operand) within(dst []byte, least binding) []byte {
 	if o.binds() >= least {
 		return o.append(dst)
@@ -108,7 +107,7 @@ type (
 	// choice is condition ? yes : no.
 	choice struct{ condition, yes, no operand }
 
-	// fallback is left ?? right: the right where there is no left.
+	// fallback is left ?? right: right if left is missing.
 	fallback struct{ left, right operand }
 )
 
@@ -119,7 +118,7 @@ type operator struct {
 	apply func(e *Env, x, y value.Value) value.Value
 }
 
-// operators has them by their signs.
+// operators maps signs to operators.
 var operators = map[string]*operator{
 	"+":  {"+", bindsSum, add},
 	"-":  {"-", bindsSum, subtract},

@@ -9,7 +9,7 @@ type Filter struct {
 	root  node   // folded
 	match condition
 	paths []*Path
-	first int // how many of the conditions of root are looked at before the others, see Within
+	first int // how many of the conditions of root are evaluated before the others, see Within
 }
 
 // Parse reads a filter. The empty text is the filter that every entity matches. An error is an
@@ -43,7 +43,7 @@ func (f *Filter) Within(scope *Filter) (*Filter, error) {
 	return both, nil
 }
 
-// lookFirst has the filter look at the first n of its conditions before the others.
+// lookFirst makes the filter evaluate the first n of its conditions before the others.
 func (f *Filter) lookFirst(n int) {
 	list := conjuncts(f.root)
 	if n == 0 || n >= len(list) {

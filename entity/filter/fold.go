@@ -6,9 +6,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// fold works out what is the same for all entities, and brings the rest into
-// the form that is matched: no constants but at the top, no list of one value,
-// no not of a not.
+// fold evaluates what is the same for all entities, and brings the rest into the form for matching:
+// no constants except at the top, no list of one value, no double negation.
 func fold(n node) node {
 	switch n := n.(type) {
 	case *joined:
@@ -28,7 +27,8 @@ func fold(n node) node {
 	}
 }
 
-// foldJoined folds the nodes. One that is true settles it for any, else one that is false.
+// foldJoined folds the nodes. A constant true decides the result for any, a constant false
+// otherwise.
 func foldJoined(n *joined) node {
 	left := &joined{any: n.any}
 	for _, x := range n.list {
@@ -60,7 +60,7 @@ func foldNot(n *not) node {
 	}
 }
 
-// foldOperand works out what is the same for all entities in a computation.
+// foldOperand evaluates the parts of a computation that are the same for all entities.
 func foldOperand(o operand) operand {
 	if o.kind != ofComputed {
 		return o
@@ -154,7 +154,7 @@ func foldRelated(n *related) node {
 	}
 }
 
-// idOf returns the id that a condition is all about.
+// idOf returns the id if a condition only compares the id with it.
 func idOf(n node) (id string, ok bool) {
 	c, ok := n.(*compare)
 	if !ok || c.op != isEqual || c.left.kind != ofPath || c.left.path.Root != RootID || c.right.kind != ofLiteral {

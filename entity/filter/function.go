@@ -9,23 +9,23 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// function is one that an expression may call. Of a missing argument every
-// function makes a missing value, but coalesce, ifnull and isnull do not.
+// function is a function that an expression may call. With a missing argument every function except
+// coalesce, ifnull and isnull gives a missing value.
 type function struct {
 	name        string
 	usage       string
 	least, most int        // arguments
 	kind        value.Kind // of the result, 0 when it is only known later
 	takes       value.Kind // of each argument, 0 for any
-	// compile makes the closure of a call. It computes each argument once, or calls within calls
-	// would take exponential time, and allocates nothing.
+	// compile returns the closure of a call. The closure computes each argument once, since
+	// otherwise nested calls would take exponential time, and allocates nothing.
 	compile func(args []source) source
 }
 
 // MaxArguments bounds the arguments of a call.
 const MaxArguments = 32
 
-// functions has them by their names, in lower case.
+// functions maps names, in lower case, to functions.
 var functions = func() map[string]*function {
 	const number, truth = value.KindFloat, value.KindBool
 	list := []*function{
@@ -97,7 +97,7 @@ func binary(f func(e *Env, x, y value.Value) value.Value) func([]source) source 
 	}
 }
 
-// real1 makes a function of a function of a real number.
+// real1 wraps a function of a real number.
 func real1(name string, f func(float64) float64) *function {
 	return &function{name, name + "(x)", 1, 1, value.KindFloat, value.KindFloat, unary(func(e *Env, x value.Value) value.Value {
 		if a, ok := x.Number(); ok {
@@ -158,8 +158,7 @@ func sign(e *Env, x value.Value) value.Value {
 	}
 }
 
-// extreme compiles min and max: the first of the arguments that no other one stands
-// to in the order.
+// extreme compiles min and max: the result is the first argument that no other one beats.
 func extreme(better value.Order) func([]source) source {
 	return func(args []source) source {
 		return func(v View, e *Env) (best value.Value) {

@@ -8,14 +8,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// parser makes the tree of a text: one function for each rule of the grammar in
-// docs/language.md. After the first error, which is the lexer's, the token is the end of
-// the text, and what the functions return means nothing.
+// parser builds the tree of a text, with one function for each rule of the grammar in
+// docs/language.md. After the first error, which is kept in the lexer, the token is the end of the
+// text, and what the functions return is meaningless.
 type parser struct {
 	lexer
 
 	tok  token
-	prev token // the one before
+	prev token // the previous token
 
 	paths []*Path // each once
 	known map[Path]*Path
@@ -23,12 +23,11 @@ type parser struct {
 	depth, related           int // how deep the place is in nesting, and in related
 	conditions, items, terms int // how many there are so far
 
-	// resolve, where it is not nil, is what reads the names of an expression in
-	// another text.
+	// resolve, if not nil, resolves the names of an expression in another text.
 	resolve func(Reference) Path
 
-	// offers, where it is not nil, gathers what may stand at the end of the
-	// text: completion reads a filter up to the cursor.
+	// offers, if not nil, gathers what may follow the text: completion parses a filter up to the
+	// cursor.
 	offers *[]offer
 }
 
@@ -63,10 +62,10 @@ func (p *parser) filter() node {
 	return p.condition(o)
 }
 
-// advance goes on to the next token.
+// advance advances to the next token.
 func (p *parser) advance() { p.prev, p.tok = p.tok, p.next() }
 
-// fail notes what is wrong at an offset.
+// fail records what is wrong at an offset.
 func (p *parser) fail(offset int, format string, args ...any) {
 	p.lexer.fail(offset, format, args...)
 	p.tok = p.next()
@@ -103,7 +102,7 @@ func (p *parser) symbol(s string) bool {
 	return p.isSymbol(s)
 }
 
-// accept goes on if the token is this word.
+// accept advances if the token is this word.
 func (p *parser) accept(w string) bool {
 	is := p.word(w)
 	if is {
@@ -112,7 +111,7 @@ func (p *parser) accept(w string) bool {
 	return is
 }
 
-// need goes on if the token is this symbol, and complains otherwise.
+// need advances if the token is this symbol, and records an error otherwise.
 func (p *parser) need(s string) {
 	if !p.symbol(s) {
 		p.expected("'" + s + "'")
@@ -120,7 +119,7 @@ func (p *parser) need(s string) {
 	p.advance()
 }
 
-// expected complains about the present token.
+// expected records an error at the current token.
 func (p *parser) expected(what string) {
 	if p.err != nil {
 		return
@@ -179,8 +178,8 @@ func (p *parser) condition(o operand) node {
 	return &compare{left: o, op: isEqual, right: literal(value.Bool(true)), alone: true}
 }
 
-// choice reads an expression: condition ? yes : no, or what binds closer. what says
-// in messages what it is to be.
+// choice reads an expression: condition ? yes : no, or anything that binds tighter. what names the
+// expected thing in messages.
 func (p *parser) choice(what string) operand {
 	p.nest()
 	o := p.choices(what)
@@ -234,7 +233,7 @@ func (p *parser) negated(what string) operand {
 	return computed(&not{n}, at)
 }
 
-// predicate reads an operand and what is said of it.
+// predicate reads an operand and the condition about it.
 func (p *parser) predicate(what string) operand {
 	left := p.sum(what)
 	at := p.tok.from
@@ -259,7 +258,7 @@ func (p *parser) sign() (op comparison, ok bool) {
 	return op, ok
 }
 
-// said reads what is said of an operand, nil where it stands alone.
+// said reads the condition about an operand, nil if the operand stands alone.
 func (p *parser) said(left operand) node {
 	p.offerOperators(left)
 	if op, ok := p.sign(); ok {
@@ -302,7 +301,7 @@ func (p *parser) comparison(left operand, op comparison) node {
 	return &compare{left: left, right: right, op: op}
 }
 
-// sum reads additions and subtractions, and what binds closer.
+// sum reads additions and subtractions, and anything that binds tighter.
 func (p *parser) sum(what string) operand { return p.binary(what, bindsSum, p.product) }
 
 func (p *parser) product(what string) operand { return p.binary(what, bindsProduct, p.signed) }
@@ -319,7 +318,8 @@ func (p *parser) binary(what string, bound binding, element func(string) operand
 	return left
 }
 
-// right reads the right side of an operator. Beside what is no number there is none either.
+// right reads the right side of an operator. If the left side cannot be a number, neither can the
+// right, and nothing to compute with is offered.
 func (p *parser) right(left operand, element func(string) operand) operand {
 	if couldBe(left.valueKind(), value.KindFloat) {
 		return element("a value")
@@ -421,7 +421,7 @@ func (p *parser) fallback(what string) operand {
 	return left
 }
 
-// primary reads what no operator is in.
+// primary reads an operand without operators.
 func (p *parser) primary(what string) operand {
 	p.term()
 	o := operand{at: p.tok.from}

@@ -16,14 +16,14 @@ const (
 	RootLatest     Root = iota // the latest value of a key of telemetry
 	RootID                     // the entity's id
 	RootType                   // the id of its type
-	RootCreated                // when it came to be
+	RootCreated                // when it was created
 	RootUpdated                // the newest time of its readings
 	RootAttributes             // what the server holds about it
 	RootDesired                // what it should be
 	RootReported               // what it says it is
 	RootDelta                  // a leaf of desired that differs from the one of reported
 	RootRelation               // a property of the relation that led to it
-	RootPresence               // what is known of its device: a member of [PresenceMembers]
+	RootPresence               // a member of [PresenceMembers], about its device
 	RootSource                 // what a [Resolver] made of a name in an expression
 )
 
@@ -33,8 +33,8 @@ var rootNames = [...]string{
 	RootDelta: "delta", RootRelation: "relation",
 }
 
-// presenceRoot begins the paths of [RootPresence]. Alone it is a key like any other: many
-// sensors have one of this name.
+// presenceRoot begins the paths of [RootPresence]. Alone it is a key like any other, because many
+// sensors have a key of this name.
 const presenceRoot = "presence"
 
 // Members of [RootPresence].
@@ -42,7 +42,7 @@ const (
 	PresenceOnline    = "online"    // whether the device is online
 	PresenceConnected = "connected" // whether it has a connection
 	PresenceSince     = "since"     // since when it is online or offline
-	PresenceSeen      = "seen"      // when it was last heard of
+	PresenceSeen      = "seen"      // when it was last heard from
 )
 
 // PresenceMembers returns all members of [RootPresence].
@@ -61,7 +61,7 @@ func (r Root) String() string {
 // document reports whether names below the root are member names.
 func (r Root) document() bool { return r >= RootAttributes && r <= RootRelation }
 
-// kind is what everything at the root is, 0 for what is only known later.
+// kind returns the kind of all values at the root, 0 if it is known only later.
 func (r Root) kind() value.Kind {
 	switch r {
 	case RootID, RootType:

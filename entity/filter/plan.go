@@ -9,9 +9,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Plan says what is true of every entity that a filter matches, in a form that an index
-// understands. A search that examines only the entities that satisfy all of it misses none. It does
-// not replace [Filter.Match]: an entity that satisfies it may still not match.
+// Plan says what is true of every entity that a filter matches, in a form that an index can use. A
+// search that examines only the entities that satisfy the whole plan misses none. It does not
+// replace [Filter.Match]: an entity that satisfies the plan may still not match.
 type Plan struct {
 	// Never says that no entity matches.
 	Never bool
@@ -92,9 +92,8 @@ func (o operand) subject() (Bound, bool) {
 	return b, true
 }
 
-// sound reports whether the values that compare with v as an index orders them
-// are all that do. An instant compares also with numbers and strings, and only
-// where the path is always an instant is that no matter.
+// sound reports whether an index finds all values that compare with v. An instant also compares
+// with numbers and strings, which does not matter only if the path is always an instant.
 func (o operand) sound(v value.Value) bool { return v.Kind() != value.KindTime || o.valueKind() != 0 }
 
 // limit is an operator with its right side, for an operand that may be an age:
@@ -216,7 +215,7 @@ func (p planner) joined(n *joined) Plan {
 	return sum
 }
 
-// both returns what is true where a and b are.
+// both returns what is true if both a and b are.
 func (p planner) both(a, b Plan) Plan {
 	if a.Never || b.Never {
 		return Plan{Never: true}
@@ -238,7 +237,7 @@ func (p planner) both(a, b Plan) Plan {
 	return sum
 }
 
-// either returns what is true where a is and where b is.
+// either returns what is true if a or b is.
 func either(a, b Plan) (sum Plan) {
 	for _, x := range a.Bounds {
 		if i := slices.IndexFunc(b.Bounds, x.sameSubject); i >= 0 {
@@ -249,7 +248,7 @@ func either(a, b Plan) (sum Plan) {
 	return sum
 }
 
-// selected returns what of a list is in another one, or what is not.
+// selected returns the elements of a list that are in other, or those that are not.
 func selected[T comparable](list, other []T, in bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(x T) bool { return slices.Contains(other, x) != in })
 }

@@ -9,29 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is what like, prefix, suffix and contains look for: pieces of text in
-// their order, the first at the beginning if fromStart, the last at the end if
-// toEnd.
+// pattern is a pattern of like, prefix, suffix or contains: pieces of text in order, the first at
+// the beginning if fromStart, the last at the end if toEnd.
 type pattern struct {
 	pieces           []piece
 	fromStart, toEnd bool
 	exact            bool // the only piece is the whole text
-	fold             bool // case is passed over
+	fold             bool // case is ignored
 	wildcards        bool // a piece has an anyRune
 }
 
-// piece is a run of characters without %: as text where it can be compared as such, and otherwise as
-// runes. There may be one for each two characters of a pattern.
+// piece is a run of characters without %: as text if it can be compared as such, and otherwise as
+// runes. There may be a piece for every two characters of a pattern.
 type piece struct {
 	text  string
 	runes []rune  // anyRune for _
 	long  *seeker // of more than shortPiece runes, nil otherwise
 }
 
-// shortPiece is up to how many runes a piece is compared at each place of a text.
+// shortPiece is up to how many runes a piece is simply compared at each place of a text.
 const shortPiece = 8
 
-// seeker has what a search for a long piece needs to read a text once.
+// seeker has the tables by which a search for a long piece reads the text only once.
 type seeker struct {
 	// fall says, for each number of runes that match, how many still do when the next
 	// one does not, however the piece repeats itself (Knuth, Morris and Pratt). nil with
@@ -41,9 +40,8 @@ type seeker struct {
 	wild wild
 }
 
-// wild searches for a piece with an anyRune: of the numbers of runes up to which the last runes read
-// match the piece there is a bit each (Baeza-Yates and Gonnet). It takes memory in proportion to the
-// piece.
+// wild searches for a piece with an anyRune: bit n is set if the last n+1 runes read match the
+// beginning of the piece (Baeza-Yates and Gonnet). It takes memory in proportion to the piece.
 type wild struct {
 	any    []uint64 // bits of the places of anyRune
 	often  []rune   // in order; of each one bits has as many words as any has: its places and those of anyRune
@@ -264,7 +262,7 @@ func likePattern(s string) (runs [][]rune, ok bool) {
 	return runs, !escaped
 }
 
-// match reports whether the whole of s is as the pattern says.
+// match reports whether the whole of s matches the pattern.
 func (p *pattern) match(s string) bool {
 	if p.exact {
 		rest, ok := p.pieces[0].after(s, p)

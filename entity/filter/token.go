@@ -34,8 +34,8 @@ type token struct {
 	at       bool // of a path: an @ is between two names
 }
 
-// words are those that mean something. In backquotes, or as a later part of a
-// path, they are names as any other.
+// words are the reserved words. In backquotes, or as a later part of a path, they are names like
+// any other.
 var words = []string{
 	"and", "or", "not", "true", "false", "null", "exists", "in", "between", "is", "like", "ilike",
 	"prefix", "iprefix", "suffix", "isuffix", "contains", "icontains",
@@ -53,7 +53,7 @@ type lexer struct {
 	err  error // the first, after which there are no more tokens
 }
 
-// fail notes what is wrong at an offset, unless something was before.
+// fail records what is wrong at an offset, unless there was an error before.
 func (l *lexer) fail(offset int, format string, args ...any) {
 	if l.err == nil {
 		l.err = errorAt(l.text, offset, format, args...)
@@ -61,8 +61,7 @@ func (l *lexer) fail(offset int, format string, args ...any) {
 	l.at = len(l.text)
 }
 
-// next returns the next token, one of the kind tokenEnd at the end of the text and for
-// what is none.
+// next returns the next token, of the kind tokenEnd at the end of the text and after an error.
 func (l *lexer) next() token {
 	for l.at < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.at]) >= 0 {
 		l.at++
@@ -90,8 +89,8 @@ func (l *lexer) next() token {
 	return t
 }
 
-// symbols are the operators and punctuation marks, with what they are synonyms
-// of; a longer one stands before those that it begins with.
+// symbols are the operators and punctuation marks, each with the symbol of which it is a synonym; a
+// longer one comes before its prefixes.
 var symbols = []struct{ written, means string }{
 	{"**", "**"},
 	{"^", "**"},
@@ -120,7 +119,7 @@ var symbols = []struct{ written, means string }{
 	{"%", "%"},
 }
 
-// instead are signs of other languages, and what this one has for them.
+// instead maps signs of other languages to what this one has in their place.
 var instead = map[string]string{"=~": "like", "[": "(", "]": ")", "&": "and", "|": "or"}
 
 func (l *lexer) symbol(t *token) {
@@ -286,7 +285,7 @@ func (l *lexer) separated(start int, what string) {
 	}
 }
 
-// word is the beginning of s up to a space or a bracket, for a message.
+// word returns the beginning of s up to a space or a bracket, for a message.
 func word(s string) string {
 	if i := strings.IndexAny(s, " \t\r\n(),"); i >= 0 {
 		s = s[:i]
@@ -294,8 +293,8 @@ func word(s string) string {
 	return brief(s)
 }
 
-// path reads what follows the first name: more of them with dots in between, or nothing,
-// and then it may be a word.
+// path reads what follows the first name: more names separated by dots, or nothing, in which case
+// the name may be a word.
 func (l *lexer) path(t *token) {
 	for l.at < len(l.text) && (l.text[l.at] == '.' || l.text[l.at] == '@') {
 		t.at = t.at || l.text[l.at] == '@'
@@ -312,7 +311,7 @@ func (l *lexer) path(t *token) {
 	}
 }
 
-// hyphen refuses a-b: it was a name, and could be a difference.
+// hyphen refuses a-b, which used to be a name and could be a difference.
 func (l *lexer) hyphen(t *token) {
 	last := t.names[len(t.names)-1]
 	if l.at+1 >= len(l.text) || l.text[l.at] != '-' || last.Quoted || len(t.names) == 1 && isReserved(last.Text) {

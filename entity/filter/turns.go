@@ -88,7 +88,7 @@ func instant(v value.Value) (ms int64, ok bool) {
 // are reached: in a quarter of a million years.
 const maxInstant = 1 << 53
 
-// after returns when the sign of a difference becomes another one.
+// after returns when the sign of a difference changes.
 func (c *crossing) after(now, difference int64) int64 {
 	switch {
 	case difference == 0:
@@ -103,8 +103,8 @@ func (c *crossing) after(now, difference int64) int64 {
 	return now + int64(wait)
 }
 
-// add notes what of one condition depends on the clock, and reports whether it is known how. The
-// parts of computations are visited on their own.
+// add records how one condition depends on the clock, and reports whether that is known. The parts
+// of computations are visited separately.
 func (t *Turns) add(n node) bool {
 	switch n := n.(type) {
 	case *compare:
@@ -126,7 +126,7 @@ func (t *Turns) add(n node) bool {
 	}
 }
 
-// compare notes two sides of a comparison.
+// compare records the two sides of a comparison.
 func (t *Turns) compare(left, right operand) bool {
 	a, ok := slopeOf(left)
 	b, also := slopeOf(right)
@@ -136,8 +136,8 @@ func (t *Turns) compare(left, right operand) bool {
 	return ok && also
 }
 
-// slopeOf returns by how much a value grows with each millisecond, and false where that is not
-// known. A condition within a computation, which is true or false, turns with its own parts.
+// slopeOf returns by how much a value grows each millisecond, and false if that is not known. A
+// condition within a computation is true or false, and changes with its own parts.
 func slopeOf(o operand) (int64, bool) {
 	switch o.kind {
 	case ofNow, ofAge:

@@ -6,9 +6,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Within a computation a condition about something that is missing is neither true
-// nor false, and one that has no meaning, such as an order of a string and a number,
-// is a failure. At the top of a filter both are false: see compile.
+// Within a computation a condition about something missing is neither true nor false, and a
+// meaningless one, such as an order of a string and a number, is a failure. At the top of a filter
+// both are false: see compile.
 
 // test is a condition within a computation.
 type test func(v View, e *Env) verdict
@@ -49,8 +49,8 @@ func compileVerdict(n node) test {
 	}
 }
 
-// verdictOfJoined asks one after the other until one settles it, or is neither true nor
-// false.
+// verdictOfJoined evaluates one node after the other until one decides the result, or is neither
+// true nor false.
 func verdictOfJoined(list []node, settles verdict) test {
 	tests := make([]test, len(list))
 	for i, n := range list {
@@ -84,7 +84,7 @@ func verdictOfCompare(n *compare) test {
 	}
 }
 
-// inOrder compares two values; an order of what is in none is a failure.
+// inOrder compares two values; it fails if an order is asked of values that have none.
 func inOrder(e *Env, op comparison, x, y value.Value) verdict {
 	o := value.Compare(x, y)
 	if o == value.Apart && op.inOrder() {

@@ -53,7 +53,7 @@ type Relation struct {
 	// ID is the id that the other entity must have, "" for any.
 	ID string
 
-	match condition // nil where everything about the other entity is said above
+	match condition // nil if the fields above say everything about the other entity
 }
 
 // Decided reports whether Match is true for every entity, so that a [View] need not get the other

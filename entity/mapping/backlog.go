@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// sliceMost is how many evaluations, and sliceEnds how many late readings whose end is
-	// looked for, the service does at most before it looks at what has changed meanwhile, and
-	// sliceTime is after what time it stops: so what one mapping has to compute again holds up
-	// the others by no more than this takes, and what has to be read before the first one.
+	// A slice of recomputation has at most sliceMost evaluations, looks for the end of the effect
+	// of at most sliceEnds late readings, and ends after sliceTime. Then the service handles the
+	// changes that have come meanwhile. So recomputing one mapping delays the others by no more
+	// than a slice, and the reads before its first step.
 	sliceMost = 256
 	sliceEnds = 64
 	sliceTime = 20 * time.Millisecond
-	// maxStretches bounds the late readings of a field that are remembered one by one, and
-	// maxAllStretches those of all, but for one of each field. Beyond that, neighbors
-	// become one, and what is between them is computed again as well.
+	// maxStretches bounds the stretches of late readings of a field that are remembered separately,
+	// and maxAllStretches those of all fields, beyond one for each field. Beyond that, neighbors
+	// are merged, and what is between them is recomputed as well.
 	maxStretches    = 256
 	maxAllStretches = 8192
-	// maxPiecesBytes bounds what is stored field by field. Beyond that it is stored by
+	// maxPiecesBytes bounds the backlog that is stored field by field. Beyond that it is stored by
 	// mapping.
 	maxPiecesBytes = entity.MaxDocBytes / 2
-	// sliceFlights is how many batches may be on their way for a slice to begin.
+	// sliceFlights is how many batches may be in flight when a slice begins.
 	sliceFlights = maxFlights / 4
-	// maxPostponed is how often a slice lets others go first while something is on its way
-	// to its target. Then all wait for that.
+	// maxPostponed is how often a slice lets others go first while something is in flight to its
+	// target. After that, all wait for it.
 	maxPostponed = 8
 )
 
-// backlog is what is to be computed again, in the order in which it takes turns.
+// backlog is what has to be recomputed, in the order of its turns.
 type backlog struct {
 	rests  []*rest
-	byKey  map[restKey]*rest // but those of changes that were missed
+	byKey  map[restKey]*rest // except those because of missed changes
 	number uint64            // of the newest stretch
 	all    int               // stretches
 }
@@ -51,19 +51,19 @@ type restKey struct {
 	Replayed bool `json:"replayed,omitempty"`
 }
 
-// rest is what is to be computed again of a field.
+// rest is what has to be recomputed of a field.
 type rest struct {
 	restKey
-	missed    bool     // because changes were missed, and not because of late readings
-	at        interval // what is under way, empty for nothing
+	missed    bool     // because of missed changes, not of late readings
+	at        interval // the interval under way, empty if there is none
 	number    uint64   // the least of the stretches in it
 	depth     int      // the greatest of them
 	stretches []stretch
 	postponed int // how often the slice at hand was
 }
 
-// stretch is late readings whose effect has to be found out: those of some sources from
-// one time to another, both included.
+// stretch is a range of time, both ends included, with late readings of some sources whose effect
+// has to be determined.
 type stretch struct {
 	From    int64  `json:"from"`
 	Last    int64  `json:"last"`
@@ -82,7 +82,7 @@ type piece struct {
 	Stretches []stretch `json:"stretches,omitempty"`
 }
 
-// of returns what is to be computed again of a field.
+// of returns the rest of a field.
 func (b *backlog) of(key restKey) *rest {
 	r := b.byKey[key]
 	if r == nil {
@@ -109,7 +109,7 @@ func (b *backlog) late(spans []Span) {
 	}
 }
 
-// add adds a stretch to those of a field. One that has a number keeps it.
+// add adds a stretch to those of a field. If the stretch has a number, it keeps it.
 func (b *backlog) add(r *rest, s stretch) {
 	if s.number == 0 {
 		b.number++
@@ -135,12 +135,12 @@ func (b *backlog) add(r *rest, s stretch) {
 	b.all--
 }
 
-// and returns a stretch that has both.
+// and returns a stretch that covers both.
 func (s stretch) and(o stretch) stretch {
 	return stretch{min(s.From, o.From), max(s.Last, o.Last), s.Sources | o.Sources, max(s.Depth, o.Depth), min(s.number, o.number)}
 }
 
-// reached reports whether all that was added up to a number is done.
+// reached reports whether everything added up to a number is done.
 func (b *backlog) reached(number uint64) bool {
 	return !slices.ContainsFunc(b.rests, func(r *rest) bool {
 		return r.at.from < r.at.to && r.number <= number ||
@@ -148,8 +148,8 @@ func (b *backlog) reached(number uint64) bool {
 	})
 }
 
-// pieces returns the backlog as it is stored. What changes that were missed left is not in
-// it: the place says that as well.
+// pieces returns the backlog as it is stored, without what missed changes have left, since the
+// place records that.
 func (b *backlog) pieces() (list []piece) {
 	for _, r := range b.rests {
 		if !r.missed {
@@ -193,7 +193,7 @@ func fold(pieces []piece) (list []piece) {
 	return list
 }
 
-// unfold takes back what was stored of whole mappings, of those that are in force.
+// unfold restores the stored pieces of whole mappings, for the mappings that are in force.
 func (b *backlog) unfold(pieces []piece, mappings map[string]*mapping) {
 	for i := range pieces {
 		p := &pieces[i]
@@ -209,7 +209,7 @@ func (b *backlog) unfold(pieces []piece, mappings map[string]*mapping) {
 	}
 }
 
-// restore takes back what was stored, but for that of whole mappings.
+// restore restores the stored pieces, except those of whole mappings.
 func (b *backlog) restore(pieces []piece) {
 	for i := range pieces {
 		p := &pieces[i]
@@ -228,7 +228,7 @@ func (b *backlog) restore(pieces []piece) {
 	}
 }
 
-// missed adds all of a field, because changes were missed.
+// missed adds the whole past of a field, because changes were missed.
 func (b *backlog) missed(key restKey) {
 	b.rests = append(b.rests, &rest{restKey: key, missed: true, at: interval{0, end}, number: math.MaxUint64})
 }
@@ -238,7 +238,7 @@ func (b *backlog) hasMissed() bool {
 	return slices.ContainsFunc(b.rests, func(r *rest) bool { return r.missed })
 }
 
-// turn puts the first rest behind the others, or takes it out if it is done.
+// turn moves the first rest behind the others, or removes it if it is done.
 func (b *backlog) turn() {
 	r := b.rests[0]
 	b.rests = b.rests[1:]
@@ -250,7 +250,7 @@ func (b *backlog) turn() {
 	}
 }
 
-// drop takes the first rest out, whose mapping is gone.
+// drop removes the first rest, whose mapping no longer exists.
 func (b *backlog) drop() {
 	r := b.rests[0]
 	b.all -= len(r.stretches)
@@ -258,9 +258,9 @@ func (b *backlog) drop() {
 	b.turn()
 }
 
-// next makes an interval of the next late readings of a field, and of those that follow
-// where that has an effect. It goes through them in the order of time, and then begins
-// again, so that none waits for ever.
+// next makes an interval from the next late readings of a field, and those that follow within the
+// range of their effect. It goes through them in the order of time, and then starts over, so that
+// none waits forever.
 func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field, some *portion) error {
 	i, _ := slices.BinarySearchFunc(r.stretches, r.at.to, func(o stretch, from int64) int { return cmp.Compare(o.From, from) })
 	if i == len(r.stretches) {
@@ -297,7 +297,7 @@ func (b *backlog) next(ctx context.Context, rd Reader, r *rest, f *field, some *
 	return nil
 }
 
-// catchUp computes a part of what is to be computed again.
+// catchUp recomputes a part of the backlog.
 func (f *follower) catchUp() error {
 	r := f.backlog.rests[0]
 	m := f.engine.mappings[r.Mapping]
@@ -325,11 +325,11 @@ func (f *follower) catchUp() error {
 	return f.drained()
 }
 
-// slice computes the beginning of an interval of a field and writes what differs from what
-// is there. It returns where the rest begins and how many values it wrote. With polite it
-// writes nothing, and returns false, while something is on its way to the target that it
-// would have to be compared with; otherwise it waits for that. What is newer than all that
-// has been applied is left to the changes that bring it.
+// slice recomputes the beginning of an interval of a field and writes the values that differ from
+// the stored ones. It returns where the rest begins and how many values it wrote. While readings
+// are in flight to the target with which it would have to compare, it waits for them or, if polite,
+// writes nothing and returns false. Values newer than everything that has been applied are left to
+// the changes that will bring them.
 func (f *follower) slice(ctx context.Context, r *rest, within interval, polite bool) (next int64, count int, written bool, err error) {
 	m := f.engine.mappings[r.Mapping]
 	target := m.fields[r.Field]
@@ -365,8 +365,8 @@ func (f *follower) slice(ctx context.Context, r *rest, within interval, polite b
 	return next, count, true, err
 }
 
-// applied returns the part of an interval that the changes that were applied have reached.
-// A field over a group has no other value than that of what was applied.
+// applied returns the part of an interval that the changes that were applied have reached. A field
+// over a group only has the value of what was applied.
 func (f *field) applied(within interval) interval {
 	switch {
 	case f.fanIn:
@@ -378,7 +378,7 @@ func (f *field) applied(within interval) interval {
 	return within
 }
 
-// drained tells those who wait for what is done of the backlog.
+// drained answers callers that wait for a finished part of the backlog.
 func (f *follower) drained() error {
 	if f.failed != nil {
 		return f.failed
@@ -393,14 +393,14 @@ func (f *follower) drained() error {
 	return f.land()
 }
 
-// restWait is who waits for what was added to the backlog up to a number.
+// restWait is a caller that waits for everything added to the backlog up to a number.
 type restWait struct {
 	number uint64
 	done   []chan error
 }
 
-// whenDone sends a value when what late readings have left until now, what mappings that are
-// to be loaded anew give, and all that is on its way, has landed.
+// whenDone sends a value when everything outstanding is durable: the present backlog of late
+// readings, the values of mappings that have to be reloaded, and everything in flight.
 func (f *follower) whenDone(done ...chan error) {
 	if !f.loads() && f.backlog.reached(f.backlog.number) {
 		f.whenLanded(done...)

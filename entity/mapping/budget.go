@@ -6,30 +6,30 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// budget bounds the memory of what the mappings of an engine keep of their sources: values in windows,
-// the latest readings, texts, and the members that patterns and relations give to groups. A value for
-// which there is no room is not kept, and what is computed from it fails as long as it would count: it
-// has no value rather than a wrong one.
+// budget bounds the memory that the mappings of an engine use for their sources: values in windows,
+// the latest readings, texts, and the members that patterns and relations give to groups. A value
+// for which there is no room is not kept, and computations that would need it fail: they give no
+// value rather than a wrong one.
 type budget struct {
 	most, used int    // bytes
-	dropped    uint64 // what there was no room for, since it was published
+	dropped    uint64 // values for which there was no room, since last published
 }
 
-// account is what one mapping, or one computation over the history (see passing), takes of a budget. A nil account
-// has no bound.
+// account is the share of a budget used by one mapping, or by one computation over the history (see
+// passing). A nil account has no bound.
 type account struct {
 	of     *budget
 	used   int
-	beyond bool // what it takes is counted, and not refused
-	out    bool // what it takes is neither, see leave
+	beyond bool // its use is counted, but never refused
+	out    bool // its use is not counted either, see leave
 }
 
 // account returns an account that has taken nothing.
 func (b *budget) account() *account { return &account{of: b} }
 
-// passing returns the account of one computation over the history, which is over before anything else is
-// taken: it may exceed the budget, by the windows of a field. What it left out would stay in the history as it
-// was before.
+// passing returns the account of one computation over the history, which ends before anything else
+// is taken. It may exceed the budget by the windows of a field, because values that it left out
+// would stay wrong in the history.
 func (b *budget) passing() *account { return &account{of: b, beyond: true} }
 
 // take takes n bytes, or gives them back if n is negative. It reports whether there was room, and takes
@@ -50,10 +50,10 @@ func (a *account) take(n int) bool {
 	return true
 }
 
-// drop notes something for which there was no room.
+// drop counts a value for which there was no room.
 func (a *account) drop() { a.of.dropped++ }
 
-// leave takes what is kept, and will be, out of the budget.
+// leave excludes everything that the account uses, now and later, from the budget.
 func (a *account) leave() {
 	if !a.out {
 		a.of.used -= a.used
@@ -61,7 +61,7 @@ func (a *account) leave() {
 	a.out = true
 }
 
-// enter takes it in again, whether there is room or not.
+// enter includes it again, whether there is room or not.
 func (a *account) enter() {
 	if a.out {
 		a.of.used += a.used
@@ -69,7 +69,7 @@ func (a *account) enter() {
 	a.out = false
 }
 
-// noRoomError is why what there was no room for has no value.
+// noRoomError says that there is no value because there was no room.
 type noRoomError struct {
 	what string
 	most int

@@ -8,28 +8,28 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// collection is what a source over many values keeps: the latest values of the
-// members of a group, or the readings in a window. Its result is a function of
-// the set of readings alone, in whatever order they came.
+// collection holds the values of a source over many values: the latest values of the members of a
+// group, or the readings in a window. Its result is a function of the set of readings alone,
+// whatever their order.
 type collection interface {
-	// put takes a reading of a member in. A reading of the same member and time
-	// replaces the one before. The zero Value is a reading without a value.
+	// put adds a reading of a member. A reading of the same member and time replaces the earlier
+	// one. The zero Value is a reading without a value.
 	put(member int32, ts int64, v value.Value)
-	// leave takes a member out.
+	// leave removes a member.
 	leave(member int32)
-	// clear takes all members out, and gives back what their readings took.
+	// clear removes all members, and releases the memory of their readings.
 	clear()
 	// value returns the result, the zero Value for none.
 	value() (value.Value, error)
-	// newest is the time of the newest reading; false when there is none.
+	// newest returns the time of the newest reading, and false if there is none.
 	newest() (int64, bool)
-	// readings is how many are kept.
+	// readings returns how many readings are kept.
 	readings() int
-	// isShort reports whether there was no room for one that counts.
+	// isShort reports whether there was no room for a reading that counts.
 	isShort() bool
 }
 
-// roster numbers the members of a group. Numbers are used again.
+// roster numbers the members of a group. Numbers are reused.
 type roster struct {
 	ids   []string // by number, "" for none
 	index map[string]int32
@@ -64,8 +64,8 @@ func (r *roster) remove(id string) {
 	r.free = append(r.free, n)
 }
 
-// later orders readings by time, and those of one moment by the id of their
-// entity, which makes the newest one certain.
+// later orders readings by time, and those of the same time by the id of their entity, so that the
+// newest one is well defined.
 func later(aTS int64, a string, bTS int64, b string) bool {
 	return aTS > bTS || aTS == bTS && strings.Compare(a, b) > 0
 }
@@ -77,8 +77,8 @@ type latestOf struct {
 	ts    []int64 // by member
 	known []bool  // by member: it has had a reading
 	last  int32   // the member with the newest reading, -1 for none
-	// arrival says that what comes later is newer, whatever its time: so it is with
-	// attributes, whose time is that of the machine's clock, which may go back.
+	// arrival says that a later arrival is newer, whatever its time, as for attributes, whose time
+	// is that of the machine's clock, which may go back.
 	arrival bool
 	room    *account
 	lacking map[int32]bool // the members for whose text there was no room
@@ -174,9 +174,9 @@ func (c *latestOf) readings() int { return c.count }
 
 func (c *latestOf) isShort() bool { return len(c.lacking) > 0 || c.group.short }
 
-// windowOf is the collection of the readings in a window: the newest n of one
-// entity, or those of the time over before and up to the newest one, which is
-// the clock: time goes on with the readings and not with the wall.
+// windowOf is the collection of the readings in a window: the newest n of one entity, or those
+// within the duration over up to the newest reading. The newest reading is the clock: time advances
+// with the readings, not with the wall clock.
 type windowOf struct {
 	tally
 	group *roster // nil for one entity
@@ -189,8 +189,8 @@ type windowOf struct {
 	at     map[memberTime]int32
 	latest memberTime // of the newest reading that ever came, if there was one
 	any    bool
-	// lost is the time of the newest reading that there was no room for. As long
-	// as it is in the window the result would be wrong, and there is none.
+	// lost is the time of the newest reading for which there was no room. As long as it is in the
+	// window the result would be wrong, so there is none.
 	lost     int64
 	overflow overflow
 
@@ -199,7 +199,7 @@ type windowOf struct {
 	paid  int
 }
 
-// overflow says what a window has exceeded.
+// overflow says which limit a window has exceeded.
 type overflow uint8
 
 const (
@@ -260,7 +260,7 @@ func (w *windowOf) put(member int32, ts int64, v value.Value) {
 	w.shrink()
 }
 
-// take returns a free slot, if need be that of the oldest reading. It reports false if there is no
+// take returns a free slot, evicting the oldest reading if need be. It reports false if there is no
 // room and no older reading.
 func (w *windowOf) take(key memberTime) (slot int32, ok bool) {
 	if len(w.free) == 0 {
@@ -284,7 +284,7 @@ func (w *windowOf) take(key memberTime) (slot int32, ok bool) {
 	return slot, true
 }
 
-// lose notes a reading that is not kept.
+// lose records a reading that is not kept.
 func (w *windowOf) lose(ts int64, why overflow) {
 	if w.overflow == 0 || ts > w.lost {
 		w.lost, w.overflow = ts, why
@@ -325,7 +325,7 @@ func (w *windowOf) compact() {
 	w.room.take(slotSize * (len(w.slots) - len(old.slots)))
 }
 
-// evict lets go what is not in the window any more.
+// evict removes readings that are no longer in the window.
 func (w *windowOf) evict() {
 	for w.byTime.len() > 0 {
 		oldest := w.byTime.first()
@@ -356,8 +356,7 @@ func (w *windowOf) release(slot int32) {
 	w.free = append(w.free, slot)
 }
 
-// leave takes a member out. What its readings had pushed out does not come back
-// by itself.
+// leave removes a member. Readings that its readings had evicted do not come back by themselves.
 func (w *windowOf) leave(member int32) {
 	for i := range w.slots {
 		if w.slots[i].used && w.slots[i].member == member {
@@ -387,7 +386,7 @@ func (w *windowOf) clear() {
 	w.any = false
 }
 
-// trim lets the oldest readings go until the account has given n bytes back, or there are no more.
+// trim removes the oldest readings until the account has released n bytes, or there are no more.
 func (w *windowOf) trim(n int) {
 	for freed := 0; freed < n && w.byTime.len() > 0; freed += slotSize {
 		oldest := w.byTime.first()

@@ -20,10 +20,10 @@ type Value struct {
 }
 
 // Recompute computes a mapping over the history of its sources, and calls f with the values from <=
-// TS < to, of one field after the other, in the order of time. It is the same computation as for
-// changes as they arrive. Fields over a group have no history that could be computed again: for
-// them f gets the present value. It returns ErrNotFound for a mapping that is not installed, and
-// the error of f.
+// TS < to, one field after the other, in the order of time. The computation is the same as for
+// changes as they arrive. Fields over a group have no history that could be recomputed: for them f
+// gets the present value. It returns ErrNotFound for a mapping that is not installed, and the error
+// of f.
 func (e *Engine) Recompute(ctx context.Context, r Reader, name string, from, to int64, f func(Value) error) error {
 	m := e.mappings[name]
 	if m == nil {
@@ -43,8 +43,8 @@ func (e *Engine) recompute(ctx context.Context, r Reader, f *field, from, to int
 	return err
 }
 
-// recomputeSome is recompute of a portion, whose steps are evaluations. It returns where the
-// rest begins.
+// recomputeSome is recompute for a portion, whose steps are evaluations. It returns where the rest
+// begins.
 func (e *Engine) recomputeSome(ctx context.Context, r Reader, f *field, within interval, some *portion, put func(Value) error) (next int64, err error) {
 	emit := func(ts int64, v value.Value) error { return put(Value{f.spec.As, ts, v}) }
 	from, to := within.from, within.to
@@ -143,8 +143,8 @@ func (s *stream) peek(ctx context.Context, r Reader) (int64, error) {
 	return s.page[0].ts, nil
 }
 
-// read reads the next page. It has all readings of a time or none: a key may have many of
-// one millisecond, of which the last counts.
+// read reads the next page, which has all readings of a time or none: a key may have many in one
+// millisecond, of which the last counts.
 func (s *stream) read(ctx context.Context, r Reader) error {
 	for size := s.size; ; size *= 2 {
 		points, err := r.Points(ctx, s.src.Entity, s.src.Key, s.next, s.to, size, false)
@@ -163,8 +163,8 @@ func (s *stream) read(ctx context.Context, r Reader) error {
 	}
 }
 
-// merge puts the spans of one field together. A field that was loaded anew
-// meanwhile takes those of the one before over.
+// merge merges the spans of each field. A field that was reloaded meanwhile takes over those of its
+// predecessor.
 func (e *Engine) merge(spans []Span) []fieldSpans {
 	var list []fieldSpans
 	at := make(map[*field]int)
@@ -194,7 +194,7 @@ type fieldSpans struct {
 // interval is a range of time, to excluded.
 type interval struct{ from, to int64 }
 
-// deriveSpan computes again what late readings have changed of a field.
+// deriveSpan recomputes what late readings have changed in a field.
 func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uint64, put func([]Output) error) error {
 	if s.f.suspended {
 		return nil
@@ -228,9 +228,9 @@ func (e *Engine) deriveSpan(ctx context.Context, r Reader, s fieldSpans, seq uin
 	return nil
 }
 
-// keeps reports whether the value that there is at a time stays: one of a field with
-// parameters, derived from changes that were there when it was loaded. A parameter that has
-// changed since does not change the past.
+// keeps reports whether the existing value at a time stays: that of a field with parameters, when
+// changes are replayed that existed when it was loaded. A parameter that has changed since does not
+// change the past.
 func (f *field) keeps(ctx context.Context, replaying bool, there *walk, ts int64) (bool, error) {
 	if !replaying || !f.parametric() || ts >= f.newest {
 		return false, nil
@@ -239,8 +239,8 @@ func (f *field) keeps(ctx context.Context, replaying bool, there *walk, ts int64
 	return old.Kind() != 0, err
 }
 
-// intervals returns when the late readings of the spans have an effect, in order
-// and apart from each other.
+// intervals returns the times at which the late readings of the spans have an effect, as disjoint
+// intervals in order.
 func (s *fieldSpans) intervals(ctx context.Context, r Reader) (list []interval, err error) {
 	slices.SortFunc(s.spans, func(a, b Span) int { return cmp.Compare(a.ts, b.ts) })
 	walks := make([]walk, len(s.f.spec.Sources))
@@ -264,8 +264,8 @@ func (s *fieldSpans) intervals(ctx context.Context, r Reader) (list []interval, 
 	return list, nil
 }
 
-// effectEnd returns the time from which on a reading of a source at ts has no
-// effect any more. w walks over the history of the source.
+// effectEnd returns the time from which on a reading of a source at ts no longer has an effect. w
+// walks the history of the source.
 func (w *walk) effectEnd(ctx context.Context, src *Source, ts int64) (int64, error) {
 	if src.Over > 0 {
 		return ts + src.Over.Milliseconds(), nil

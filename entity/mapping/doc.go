@@ -12,26 +12,23 @@
 //
 // # What it promises
 //
-//   - What is computed is a function of what was measured. A field over single
-//     entities has at each time the value of its sources at that time, whether
-//     the readings came in order, late, or were computed again: live and
-//     recomputed values are the same to the last bit.
-//   - A field over a group is computed from the latest values of the members,
-//     in O(1) a change for sums, means and counts and O(log n) for the least and
-//     the greatest, once for many changes. Sums are exact: rounded once, free of
-//     drift, and the same in whatever order the values came.
-//   - No value is computed from itself: a statement that would close a cycle is
-//     refused with the cycle, and a relation that closes one suspends it.
-//   - An expression ends after as many steps as it has parts, and makes nothing
-//     larger than a value may be.
-//   - Over a crash nothing is lost, and no reading that a change has led to is
-//     applied twice: it carries the mapping, its version and the number of the
-//     change, by which the runtime knows it; and what is computed again after a
-//     crash is compared with what is there.
+//   - Computed values are a function of what was measured. A field over single entities has at each
+//     time the value computed from its sources at that time, whether the readings came in order or
+//     late, or the values were recomputed: live and recomputed values are identical bit for bit.
+//   - A field over a group is computed from the latest values of the members, in O(1) per change
+//     for sums, means and counts and O(log n) for minima and maxima, once for many changes. Sums
+//     are exact: rounded once, free of drift, and independent of the order of the values.
+//   - No value is computed from itself: a statement that would close a cycle is refused with an
+//     error that names the cycle, and a relation that closes a cycle suspends the fields on it.
+//   - Evaluating an expression takes as many steps as it has parts, and makes nothing larger than a
+//     value may be.
+//   - A crash loses nothing, and no computed reading is applied twice: it carries the mapping, its
+//     version and the number of the change, by which the runtime recognizes it; and what is
+//     recomputed after a crash is compared with what is stored.
 //
 // # What it does not promise
 //
-// A computed value is committed after its sources, by itself: for a moment a
-// reader may see the one without the other. A value that was written stays when
-// its mapping goes, and when its sources lose theirs.
+// A computed value is committed after its sources, in a commit of its own: for a moment a reader
+// may see the sources without it. A value that was written stays when its mapping is deleted, and
+// when its sources lose their values.
 package mapping

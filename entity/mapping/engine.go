@@ -11,17 +11,17 @@ import (
 	"github.com/greenroom-go/greenroom/internal/depth"
 )
 
-// Engine computes what the mappings say, change by change. It is a state machine without
-// goroutines, clock or randomness: the same calls give the same results. It reads earlier values
-// through a [Reader], and only in the methods that say so. It is not safe for concurrent use.
+// Engine evaluates the mappings, change by change. It is a state machine without goroutines, clock
+// or randomness: the same calls give the same results. It reads earlier values through a [Reader],
+// and only in the methods that say so. It is not safe for concurrent use.
 //
-// There are two kinds of fields, by what their value at a time means.
+// There are two kinds of fields, which differ in what their value at a time means.
 //
 // A field over single entities is a function of time: at each reading of one of its sources it has
 // a value, computed from each source's value at that moment, and so it has a history as its sources
-// do. A late reading changes the past: everything computed from its moment on, up to where it no
-// longer has an effect, is computed again. The resulting history depends on what was measured and
-// not on the order of arrival.
+// do. A late reading changes the past: everything from its time on, up to where it no longer has an
+// effect, is recomputed. The resulting history depends on what was measured and not on the order of
+// arrival.
 //
 // A field over a group is about the present: it is computed from the latest values of thousands of
 // members once for many changes, and late readings outside its window do not affect it.
@@ -37,11 +37,11 @@ type Engine struct {
 	// since they were published
 	evaluations, failures uint64
 
-	touched  []*field          // by the change at hand
-	depth    int               // of the change at hand
+	touched  []*field          // by the current change
+	depth    int               // of the current change
 	dirty    []*field          // over a group, to be computed at the end of Apply
-	stale    bool              // the order of evaluation is to be found again
-	pending  Effects           // what is being made
+	stale    bool              // the order of evaluation has to be determined again
+	pending  Effects           // the effects being gathered
 	made     map[outputKey]int // where in pending.Outputs
 	readings int               // in pending.Outputs, about
 }
@@ -49,7 +49,7 @@ type Engine struct {
 // valueKey names a value of an entity.
 type valueKey struct{ entity, key string }
 
-// String is how errors name it.
+// String returns the name used in errors.
 func (k valueKey) String() string { return filter.QuoteName(k.entity) + "." + filter.QuoteName(k.key) }
 
 // Mapping is a statement that is in force under a name.
@@ -60,36 +60,35 @@ type Mapping struct {
 	Statement *Statement
 }
 
-// mapping is an installed one.
+// mapping is an installed Mapping.
 type mapping struct {
 	Mapping
 	fields []*field
 	groups map[string]*group
 	room   *account
-	// replaying says that what it was loaded with is ahead of the changes that
-	// are applied: they say at which times something happened, and no more.
+	// replaying says that the values with which it was loaded are ahead of the changes being
+	// applied: these only tell at which times something happened.
 	replaying bool
-	// notYetInForce says that it was not in force when what is replayed happened, and
-	// that nothing is to come of it.
+	// notYetInForce says that it was not in force when the replayed changes happened, so that they
+	// have no result.
 	notYetInForce bool
-	// loading says that what it is computed from is still being read: it takes
-	// readings in and computes nothing. former is the one in whose place it is.
+	// loading says that its sources are still being read: it accepts readings and computes nothing.
+	// former is the mapping that it replaces.
 	loading bool
 	former  *mapping
-	// retired says that another one is loaded in its place, until when it goes on
-	// computing, and silent that it lacks something and is to be loaded anew: it has
-	// no value until then.
+	// retired says that its replacement is being loaded, until when it keeps computing. silent says
+	// that it lacks something and has to be reloaded: until then it has no value.
 	retired, silent bool
-	// reshaped says that a group or an entity has changed, while it was loading, in a
-	// way that makes it have to begin again.
+	// reshaped says that a group or an entity has changed during its load, so that the load has to
+	// start over.
 	reshaped bool
-	depth    int // the greatest of the changes that have led to no value because of that
+	depth    int // the greatest depth of the changes that gave no value because of that
 
-	refusals uint64 // readings that the target has not taken
+	refusals uint64 // readings that the target has refused
 	refusal  string // the last reason
 }
 
-// muted reports whether nothing is computed now, and is once the mapping is loaded.
+// muted reports whether nothing is computed until the mapping is loaded.
 func (m *mapping) muted() bool { return m.loading || m.silent }
 
 // field is one value that an installed mapping computes.
@@ -98,30 +97,30 @@ type field struct {
 	m      *mapping
 	index  int
 	fanIn  bool
-	lines  []*line // by source, nil where it is over many values
+	lines  []*line // by source, nil if the source is over many values
 	newest int64   // the time of the newest reading of its sources
 	any    bool    // there was one
 	// lastTS is the time of the last value over a group. The next one is not
 	// older: a member that leaves may take the newest reading with it.
 	lastTS int64
 
-	touchedBy []int // the sources that the change at hand has a reading of
+	touchedBy []int // the sources of which the current change has a reading
 	isDirty   bool
-	depth     int  // the greatest of the changes that have made it dirty
+	depth     int  // the greatest depth of the changes that have made it dirty
 	suspended bool // part of a cycle that relations have closed
-	rank      int  // the place in the order of evaluation
+	rank      int  // the index in the order of evaluation
 
 	evaluations, failures uint64
 	failure               string // the last one
 	failureTS             int64
-	value                 value.Value // the one of the newest time that was computed
+	value                 value.Value // the computed value with the newest time
 	valueTS               int64
 }
 
 // target is the value that the field writes.
 func (f *field) target() valueKey { return valueKey{f.m.Statement.Into, f.spec.As} }
 
-// group is a set of entities that fields of one mapping are over.
+// group is a set of entities over which fields of one mapping are computed.
 type group struct {
 	roster
 	m    *mapping
@@ -137,11 +136,11 @@ type fieldSource struct {
 
 func (u fieldSource) source() *Source { return &u.f.spec.Sources[u.i] }
 
-// watched is what concerns the mappings of one entity.
+// watched is what mappings use of one entity.
 type watched struct {
 	keys map[string][]watch
-	// matched says that it exists, and that the groups whose pattern it fits have
-	// it as a member.
+	// matched says that the entity exists and has been added to the groups whose pattern it
+	// matches.
 	matched bool
 }
 
@@ -151,42 +150,40 @@ type watch struct {
 	member int32 // of the group, or -1 for an entity that the source names
 }
 
-// Output is what a mapping has computed after one change, or once for many.
+// Output is what a mapping has computed after one change, or after many.
 type Output struct {
 	Mapping string
 	Version int64
-	// Into is the entity that the readings are for.
+	// Into is the target of the readings.
 	Into     string
 	Readings []entity.Reading
-	// Seq is the number of the newest change that they were computed from. There
-	// is one Output of a mapping with this number and Depth that is not Again.
+	// Seq is the number of the newest change that they were computed from. A mapping has at most
+	// one Output with this number and Depth that is not Again.
 	Seq uint64
-	// Depth is how many behaviors stand behind the change, as its origin says; of several changes it is the
-	// greatest. It is at least 1: what is computed counts as one.
+	// Depth is how many behaviors stand behind the change, as its origin says; for several changes
+	// it is the greatest. It is at least 1, because the computation itself counts.
 	Depth int
-	// Again says that they replace values that a late reading has changed, or are
-	// the first ones after a mapping was installed or loaded. There may be several
-	// such Outputs with one number.
+	// Again says that the readings replace values that a late reading has changed, or are the first
+	// after a mapping was installed or loaded. There may be several such Outputs with one number.
 	Again bool
 }
 
-// Effects are what changes lead to.
+// Effects are the results of changes.
 type Effects struct {
 	Outputs []Output
 	// Late are the fields to derive from the history: the engine does not
 	// remember enough to compute what a late reading changes.
 	Late []Span
-	// joined are members that relations have brought, whose values are to be
-	// loaded, and reload are mappings that have lost members of a window.
+	// joined are members added by relations, whose values have to be loaded, and reload are
+	// mappings that have lost members of a window.
 	joined []membership
 	reload []*mapping
 }
 
-// Settled reports whether nothing but Outputs is to be done.
+// Settled reports whether there is nothing but Outputs.
 func (e *Effects) Settled() bool { return len(e.Late)+len(e.joined)+len(e.reload) == 0 }
 
-// Span is a field and late readings of some of its sources, from which on it is
-// to be computed again.
+// Span is a field with late readings of some of its sources, from which on it has to be recomputed.
 type Span struct {
 	f       *field
 	sources []int
@@ -210,9 +207,8 @@ func (e *Engine) Apply(changes []entity.Change) Effects {
 	return effects
 }
 
-// applySome is Apply of the first n changes: all, or those up to the one that
-// gives as many readings and spans as there are to be at most. One change may
-// concern thousands of mappings.
+// applySome applies the first n changes: all of them, or those up to the one with which the limit
+// of readings and spans is reached. One change may affect thousands of mappings.
 func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Effects) {
 	e.begin()
 	e.order()
@@ -236,7 +232,7 @@ func (e *Engine) applySome(changes []entity.Change, most int) (n int, effects Ef
 	return n, e.end()
 }
 
-// reading takes one reading in.
+// reading applies one reading.
 func (e *Engine) reading(c *entity.Change) {
 	w := e.find(c.Entity)
 	if w == nil {
@@ -257,8 +253,8 @@ func (e *Engine) reading(c *entity.Change) {
 	}
 }
 
-// find returns what concerns the mappings of an entity that exists, nil for
-// nothing. With its first change it joins the groups whose pattern its id fits.
+// find returns what mappings use of an existing entity, nil if nothing. With its first change the
+// entity joins the groups whose pattern its id matches.
 func (e *Engine) find(id string) *watched {
 	w := e.entities[id]
 	if w != nil && w.matched {
@@ -333,7 +329,7 @@ func (e *Engine) react(f *field, c *entity.Change) {
 	e.emit(f, f.frame, c.TS, c.Seq, false)
 }
 
-// emit evaluates a frame of a field and puts out what it gives.
+// emit evaluates a frame of a field and outputs its value.
 func (e *Engine) emit(f *field, fr *frame, ts int64, seq uint64, again bool) {
 	if f.suspended || f.m.muted() {
 		return
@@ -430,7 +426,7 @@ func (f *field) parametric() bool {
 	return slices.ContainsFunc(f.spec.Sources, func(s Source) bool { return s.timeless() })
 }
 
-// late computes again what a late reading changes, or leaves it to Complete.
+// late recomputes what a late reading changes, or leaves that to Complete.
 func (e *Engine) late(f *field, c *entity.Change) {
 	ts := c.TS
 	if f.m.replaying || f.m.muted() { // what of it is written already only the history tells

@@ -18,7 +18,7 @@ const (
 // maxMembers is how many members of a group an explanation lists.
 const maxMembers = 20
 
-// Explanation tells what a mapping is doing, field by field.
+// Explanation describes the state of a mapping, field by field.
 type Explanation struct {
 	Installed
 	Fields []ExplainedField

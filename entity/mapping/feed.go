@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// feed reads the changes for a follower, ahead of it by a bounded number.
+// feed reads changes ahead of a follower, up to a bounded number.
 type feed struct {
 	changes chan entity.Change // closed at the end, when err is set
 	err     error

@@ -7,9 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// frame is what a field is computed from at one moment. A frame whose inputs get
-// the same readings has the same value, whether they come as they are measured
-// or out of the history: there is no second way to compute.
+// frame holds the inputs of a field at one moment. Frames with the same readings have the same
+// value, whether these come live or from the history: there is only one way to compute.
 type frame struct {
 	spec   *Field
 	values []value.Value // by source
@@ -21,8 +20,8 @@ type frame struct {
 	env    filter.Env   // of evaluate
 }
 
-// newFrame returns an empty frame. groups gives the roster of the group that a
-// source is over, and room is what its values may take.
+// newFrame returns an empty frame. groups returns the roster of a source's group, and room is the
+// account for its values.
 func newFrame(spec *Field, groups func(alias string) *roster, room *account) *frame {
 	n := len(spec.Sources)
 	fr := &frame{spec: spec, room: room, values: make([]value.Value, n), ts: make([]int64, n), known: make([]bool, n), many: make([]collection, n)}
@@ -73,7 +72,7 @@ func (fr *frame) set(i int, v value.Value) {
 	}
 }
 
-// put takes a reading of the source's entity in.
+// put adds a reading of the source's entity.
 func (fr *frame) put(i int, ts int64, v value.Value) {
 	switch {
 	case fr.many[i] != nil:
@@ -100,8 +99,8 @@ func (fr *frame) newest() (ts int64, ok bool) {
 	return ts, ok
 }
 
-// evaluate returns the value of a frame, the zero Value where it has none: because a
-// source is missing, or the expression says so.
+// evaluate returns the value of a frame, the zero Value if it has none because a source is missing
+// or the expression gives none.
 func (fr *frame) evaluate() (value.Value, error) {
 	if i := slices.Index(fr.short, true); i >= 0 {
 		return value.Value{}, fr.room.noRoom("the value of " + fr.spec.Sources[i].String())
@@ -119,8 +118,7 @@ func (fr *frame) evaluate() (value.Value, error) {
 	return fr.spec.expression.Value(fr, &fr.env)
 }
 
-// A frame is what its expression looks at: the slot of a path is the index of a
-// source.
+// A frame is the view of its expression: the slot of a path is the index of a source.
 var _ filter.View = (*frame)(nil)
 
 // Lookup returns the value of a source.

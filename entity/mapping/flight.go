@@ -20,19 +20,19 @@ type flight struct {
 	part    *piece       // of the backlog, that has landed with it; owned by the follower
 
 	mu      sync.Mutex
-	left    int       // readings that are not settled, and one while more are added; guarded by mu
-	failed  error     // for which the service has to begin anew, guarded by mu
+	left    int       // unsettled readings, plus one while more are added; guarded by mu
+	failed  error     // an error after which the service has to restart, guarded by mu
 	refused []refusal // guarded by mu
 }
 
-// refusal is an output that the target does not take.
+// refusal is an output that the target has refused.
 type refusal struct {
 	mapping string
 	err     error
 }
 
-// flight calls f to write what belongs together with the place that was reached, and with
-// a part of the backlog if it is not nil.
+// flight calls write for the outputs that belong to the place reached, and to part of the backlog
+// if that is not nil.
 func (f *follower) flight(part *piece, write func(*flight) error) error {
 	fl := &flight{cursor: f.position, landed: f.landed, left: 1, part: part}
 	f.flights = append(f.flights, fl)
@@ -45,7 +45,7 @@ func (f *follower) flight(part *piece, write func(*flight) error) error {
 	return f.land()
 }
 
-// settle takes note of one result.
+// settle records one result.
 func (fl *flight) settle(mapping string, err error) {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
@@ -63,8 +63,8 @@ func (fl *flight) settle(mapping string, err error) {
 	}
 }
 
-// permanent reports whether a target refuses a reading for good: it does not
-// agree with its type, or with a limit.
+// permanent reports whether a target refuses a reading permanently: it does not agree with the
+// target's type, or with a limit.
 func permanent(err error) bool {
 	for _, transient := range [...]error{entity.ErrClosed, entity.ErrStopped, entity.ErrFailed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, transient) {
@@ -74,7 +74,7 @@ func permanent(err error) bool {
 	return errors.Is(err, entity.ErrInvalid) || errors.Is(err, entity.ErrTooManyKeys) || errors.Is(err, entity.ErrMismatch)
 }
 
-// result returns what became of it, and whether that is known.
+// result returns the outcome of the flight, and whether it is known.
 func (fl *flight) result() (refused []refusal, known bool, err error) {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
@@ -89,7 +89,7 @@ func (fl *flight) wake(err error) {
 	fl.waiting = nil
 }
 
-// whenLanded sends a value when all that is on its way has landed.
+// whenLanded sends a value when everything in flight has landed.
 func (f *follower) whenLanded(waiting ...chan error) {
 	if n := len(f.flights); n > 0 {
 		f.flights[n-1].waiting = append(f.flights[n-1].waiting, waiting...)
@@ -100,7 +100,7 @@ func (f *follower) whenLanded(waiting ...chan error) {
 	}
 }
 
-// land takes note of the flights that have landed, in order.
+// land records the flights that have landed, in order.
 func (f *follower) land() error {
 	for len(f.flights) > 0 {
 		fl := f.flights[0]
@@ -125,8 +125,8 @@ func (f *follower) land() error {
 	return nil
 }
 
-// source names a mapping as the source of readings, and passes the depth on. Those that replace
-// earlier ones have a source of their own, whose numbers count them and not the changes.
+// source returns the name of a mapping as the source of readings, including the depth. Readings
+// that are Again have a source of their own, with its own numbers instead of those of the changes.
 func (o *Output) source() string {
 	name := fmt.Sprintf("mapping:%s@%d", o.Mapping, o.Version)
 	if o.Again {
@@ -135,8 +135,8 @@ func (o *Output) source() string {
 	return depth.With(name, o.Depth)
 }
 
-// write gives outputs to the runtime. compare leaves out what is there already;
-// only outputs that are Again may have been written without the runtime knowing.
+// write passes outputs to the runtime. compare leaves out what is already stored; only outputs that
+// are Again may have been written before without the runtime recognizing them.
 func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, compare bool) (err error) {
 	for i := range outputs {
 		o := &outputs[i]
@@ -184,7 +184,7 @@ func (f *follower) write(ctx context.Context, fl *flight, outputs []Output, comp
 	return nil
 }
 
-// inFlight is what is on its way to one target: the times of the outputs.
+// inFlight is what is in flight to one target: the times of the outputs.
 type inFlight struct {
 	mu    sync.Mutex
 	spans []interval // guarded by mu
@@ -228,8 +228,8 @@ func (o *Output) span() interval {
 	return interval{o.Readings[0].TS, o.Readings[len(o.Readings)-1].TS + 1}
 }
 
-// leaveOut removes from an output what the target has already. It waits for what
-// is on its way to the same times, or the history would not tell.
+// leaveOut removes from an output what the target already has. It first waits for what is in flight
+// with the same times, since the history does not have that yet.
 func (f *follower) leaveOut(ctx context.Context, o *Output, inFlight *inFlight) error {
 	for span := o.span(); inFlight.overlaps(span); {
 		select {

@@ -25,8 +25,8 @@ const (
 	landPatience = 5 * time.Second
 )
 
-// follower is one run of a service, from a place on: until the service is closed
-// or the runtime fails it. It is owned by the engine's goroutine.
+// follower is one run of a service, from a place on, until the service is closed or the runtime
+// fails. It is owned by the engine's goroutine.
 type follower struct {
 	s         *Service
 	engine    *Engine
@@ -36,7 +36,7 @@ type follower struct {
 	short     marks                 // which have no room for what they keep
 	reload    reload
 	told      time.Time // when it was last logged that there is no room
-	untold    uint64    // what there was no room for since
+	untold    uint64    // values for which there was no room since
 
 	feed     *feed
 	position string              // the cursor of the last change that was applied
@@ -47,12 +47,12 @@ type follower struct {
 	flights  []*flight     // in order
 	landed   chan struct{} // something has been settled
 	inFlight map[string]*inFlight
-	durable  string // the cursor up to which all is written, but for the backlog
+	durable  string // the cursor up to which everything except the backlog is written
 	saved    place
 	stored   []byte // saved, as it is stored
 
 	backlog     backlog
-	blocked     bool // the slice at hand waits for what is on its way
+	blocked     bool // the current slice waits for something in flight
 	sliced      bool // the last thing done was a slice
 	waitingRest []restWait
 
@@ -60,13 +60,13 @@ type follower struct {
 	failed   error // of what was done between them, for which the service has to begin anew
 }
 
-// place is the body of the document that says where the service stands.
+// place is the body of the document with the service's progress.
 type place struct {
 	Cursor string `json:"cursor"`
 	// Missed says that changes before the cursor were not seen, and that the
 	// mappings have to be recomputed over the history.
 	Missed bool `json:"missed,omitempty"`
-	// Backlog is what changes up to the cursor have left to be computed again.
+	// Backlog is what changes up to the cursor have left to be recomputed.
 	Backlog []piece `json:"backlog,omitempty"`
 }
 
@@ -93,8 +93,8 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 			return f, err
 		}
 	}
-	// Each change, also those of commands and presences, of which nothing comes: whoever waits for a place
-	// waits for the change that is there.
+	// All changes, even those of commands and presences, which have no effect: a caller that waits
+	// for a place waits for the change at it.
 	changes, err := s.rt.Follow(ctx, entity.ChangesQuery{Cursor: f.saved.Cursor, Edits: true, Commands: true, Presence: true})
 	if errors.Is(err, entity.ErrCursorExpired) || errors.Is(err, entity.ErrCursorInvalid) {
 		s.count.missed.Add(1)
@@ -115,7 +115,7 @@ func (s *Service) begin(ctx context.Context) (*follower, error) {
 	return f, nil
 }
 
-// loadPlace reads where the last run has stopped.
+// loadPlace reads where the last run stopped.
 func (f *follower) loadPlace(ctx context.Context) error {
 	doc, err := f.s.rt.Doc(ctx, stateKind, placeID)
 	if errors.Is(err, entity.ErrNotFound) {
@@ -242,7 +242,7 @@ func (f *follower) read(name string, body []byte) (*Statement, int, error) {
 	return statement, size, f.room(name, size)
 }
 
-// keep notes what is installed under a name.
+// keep records what is installed under a name.
 func (f *follower) keep(in *Installed) {
 	f.forget(in.Name)
 	f.installed[in.Name] = in
@@ -259,8 +259,8 @@ func (f *follower) forget(name string) {
 	f.s.count.mappings.Store(int64(len(f.installed)))
 }
 
-// room returns ErrLimit if there is no room for a mapping that takes size bytes of memory, in the
-// place of the one of the same name.
+// room returns ErrLimit if there is no room for a mapping of size bytes that replaces the one of
+// the same name.
 func (f *follower) room(name string, size int) error {
 	all := f.bytes - f.installed[name].taken() + size
 	if all <= f.s.cfg.most {
@@ -279,7 +279,7 @@ func (f *follower) liveFrom(cursor string, names ...string) {
 	f.loading[cursor] = append(f.loading[cursor], names...)
 }
 
-// check reports why a mapping that takes size bytes could not be put in force, nil where it could.
+// check returns why a mapping of size bytes cannot be put in force, nil if it can.
 func (f *follower) check(ctx context.Context, name string, statement *Statement, size int) error {
 	if f.installed[name] == nil && len(f.installed) >= MaxMappings {
 		return fmt.Errorf("mapping %q: %w: at most %d are allowed", name, ErrLimit, MaxMappings)
@@ -311,7 +311,7 @@ func (f *follower) find(name string) (*Installed, error) {
 	return nil, fmt.Errorf("mapping %q: %w", name, ErrNotFound)
 }
 
-// follow applies changes and does what it is called for, until an error.
+// follow applies changes and handles calls, until an error.
 func (f *follower) follow() error {
 	save := time.NewTicker(f.s.cfg.SaveEvery)
 	defer save.Stop()
@@ -322,7 +322,7 @@ func (f *follower) follow() error {
 	}
 }
 
-// step does one thing of those that are to be done, and waits for one.
+// step waits for the next thing to do, and does it.
 func (f *follower) step(save <-chan time.Time) error {
 	changes, more := f.feed.changes, (chan struct{})(nil)
 	if len(f.flights) >= maxFlights {
@@ -364,14 +364,14 @@ func (f *follower) step(save <-chan time.Time) error {
 	return nil
 }
 
-// catchesUp reports whether a slice of the backlog is next: where changes wait as well,
-// they take turns.
+// catchesUp reports whether a slice of the backlog is next: if changes wait as well, they take
+// turns.
 func (f *follower) catchesUp() bool {
 	waits := f.reload.waits() || len(f.backlog.rests) > 0 && !f.blocked
 	return waits && len(f.flights) < sliceFlights && (!f.sliced || len(f.feed.changes) == 0)
 }
 
-// answer does what somebody waits for.
+// answer handles a call.
 func (f *follower) answer(c owner.Call[*follower]) {
 	if err := context.Cause(c.Context); err != nil {
 		c.Answer(err)
@@ -383,7 +383,7 @@ func (f *follower) answer(c owner.Call[*follower]) {
 	c.Answer(c.Run(ctx, f))
 }
 
-// apply takes changes in and writes what comes of them.
+// apply applies changes and writes their results.
 func (f *follower) apply(changes []entity.Change) error {
 	f.s.count.changes.Add(uint64(len(changes)))
 	f.s.count.committed.Store(changes[len(changes)-1].Committed)
@@ -407,8 +407,7 @@ func (f *follower) apply(changes []entity.Change) error {
 	return nil
 }
 
-// applyMost is how many readings come of one step at most, but for those of the
-// last change in it.
+// applyMost bounds the readings that one step produces, not counting those of its last change.
 const applyMost = 4 * outputPage
 
 // applyAll applies changes up to a point where something happens.
@@ -423,7 +422,7 @@ func (f *follower) applyAll(changes []entity.Change) error {
 	return nil
 }
 
-// applied writes what came of the changes up to one.
+// applied writes the results of the changes up to one.
 func (f *follower) applied(last *entity.Change, effects Effects) error {
 	replaying := len(f.loading) > 0
 	f.position, f.seq = last.Cursor, last.Seq
@@ -450,8 +449,8 @@ func (f *follower) applied(last *entity.Change, effects Effects) error {
 	return err
 }
 
-// sync returns a channel that gets a value when all that is committed now has
-// been applied and what came of it is durable.
+// sync returns a channel that gets a value when everything committed now has been applied and the
+// results are durable.
 func (f *follower) sync(ctx context.Context) (<-chan error, error) {
 	head, err := f.head(ctx)
 	if err != nil {
@@ -505,7 +504,7 @@ func (f *follower) save(ctx context.Context) error {
 	return nil
 }
 
-// body returns the document of the place, which becomes coarser where it would be too large.
+// body returns the document of the place, made coarser if it would be too large.
 func (p *place) body() ([]byte, error) {
 	if tooLong(p.Backlog) {
 		p.Backlog = fold(p.Backlog)
@@ -518,8 +517,8 @@ func (p *place) body() ([]byte, error) {
 	return body, err
 }
 
-// hasInFlight reports whether anything is on its way. What begins anew compares with
-// what is there, and should find it.
+// hasInFlight reports whether anything is in flight. After a restart the service compares with what
+// is stored, and should find it there.
 func (f *follower) hasInFlight() bool {
 	return slices.ContainsFunc(f.flights, func(fl *flight) bool {
 		_, known, _ := fl.result()
@@ -527,7 +526,7 @@ func (f *follower) hasInFlight() bool {
 	})
 }
 
-// end waits a moment for what is on its way and saves the place.
+// end waits a moment for what is in flight and saves the place.
 func (f *follower) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), landPatience)
 	defer cancel()
@@ -557,5 +556,5 @@ func (f *follower) end() {
 	}
 }
 
-// errAnew tells those who wait for a place that it will be reached another time.
+// errAnew tells callers that wait for a place that the mappings have restarted before reaching it.
 var errAnew = errors.New("the mappings begin anew")

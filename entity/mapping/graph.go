@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// The graph of what is computed from what. Its nodes are fields; an edge leads
-// to a field from each one that writes a source of it. Sources that the
-// statement names, by id, list or pattern, give edges that hold for good, and a
-// mapping that would close a cycle of them is refused. Those by relations come
-// and go: a relation that closes a cycle suspends the fields on it until one of
-// them is gone, whatever came first.
+// The dependency graph. Its nodes are fields; a field has an edge from each field that writes one
+// of its sources. Sources that the statement names, by id, list or pattern, give permanent edges,
+// and a mapping that would close a cycle of these is refused. Edges by relations come and go: a
+// relation that closes a cycle suspends the fields on it until one of its edges is gone, whichever
+// came first.
 
-// claim enters the fields of a mapping as the ones that write their targets.
+// claim registers the fields of a mapping as the writers of their targets.
 func (e *Engine) claim(m *mapping) {
 	for _, f := range m.fields {
 		k := f.target()
@@ -27,7 +26,7 @@ func (e *Engine) claim(m *mapping) {
 	e.stale = true
 }
 
-// release is the opposite of claim.
+// release undoes claim.
 func (e *Engine) release(m *mapping) {
 	for _, f := range m.fields {
 		k := f.target()
@@ -50,8 +49,8 @@ func (e *Engine) checkTargets(m *mapping) error {
 	return nil
 }
 
-// producers returns the fields that write a source of the field, with those of relations
-// if that is asked for.
+// producers returns the fields that write a source of the field, including those by relations if
+// relations is set.
 func (e *Engine) producers(f *field, relations bool) iter.Seq[*field] {
 	return func(yield func(*field) bool) {
 		for i := range f.spec.Sources {
@@ -154,8 +153,8 @@ func cycleError(start *field, from map[*field]*field) error {
 	}
 }
 
-// order finds the order of evaluation: sources before what is computed from
-// them, and otherwise by the names of the mappings; and what is on a cycle.
+// order determines the order of evaluation, with sources before what is computed from them and
+// otherwise by the names of the mappings, and which fields are on a cycle.
 func (e *Engine) order() {
 	if !e.stale {
 		return
@@ -176,8 +175,7 @@ func (e *Engine) fields() []*field {
 	})
 }
 
-// components is Tarjan's search for strongly connected components. They come
-// out with the sources first.
+// components is Tarjan's search for strongly connected components. It yields sources first.
 type components struct {
 	e           *Engine
 	number, low map[*field]int
@@ -217,7 +215,7 @@ func (s *components) visit(f *field) {
 	}
 }
 
-// suspend stops a field or lets it go on.
+// suspend suspends or resumes a field.
 func (e *Engine) suspend(f *field, suspended bool) {
 	if f.suspended && !suspended {
 		e.markDirty(f) // what it has missed

@@ -1,8 +1,8 @@
 package mapping
 
-// indexHeap is a binary heap of small numbers that name slots, and knows where
-// each lies, so that one can be taken out or moved when its slot changes, in
-// O(log n). before tells which of two slots comes first.
+// indexHeap is a binary heap of slot numbers that knows the position of each, so that one can be
+// removed, or moved when its slot changes, in O(log n). before reports which of two slots comes
+// first.
 type indexHeap struct {
 	before func(a, b int32) bool
 	order  []int32

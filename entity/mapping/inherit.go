@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// inherit has a mapping compute what its earlier versions have left to be computed again: a late
-// reading that came before a statement was replaced has its effect on the values that the new one
-// has in common with the old one. former is the version in whose place m is, or nil where
-// that is not known; then all values of m are computed again at those times.
+// inherit makes a mapping recompute what its earlier versions have left in the backlog: a late
+// reading that came before a statement was replaced affects the values that the new statement has
+// in common with the old one. former is the version that m replaces, or nil if unknown; then all
+// values of m are recomputed at those times.
 func (b *backlog) inherit(m, former *mapping) {
 	for _, r := range b.takeEarlier(m) {
 		var known []*field
@@ -56,7 +56,7 @@ func (b *backlog) takeEarlier(m *mapping) (earlier []*rest) {
 	return earlier
 }
 
-// hand gives what one field has left to be computed again to another one.
+// hand passes the rest of one field to another.
 func (b *backlog) hand(left *rest, to, from *field) {
 	key := restKey{to.m.Name, to.m.Version, to.index, left.Replayed}
 	switch {

@@ -9,12 +9,12 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Reader is what there was before the changes. Its answers may be ahead of the
-// changes that an [Engine] has seen; they may not be behind.
+// Reader reads the state from before the changes. Its answers may be ahead of the changes that an
+// [Engine] has seen, but not behind.
 type Reader interface {
-	// Match calls f with the entities whose id fits a pattern.
+	// Match calls f with the entities whose id matches a pattern.
 	Match(ctx context.Context, pattern string, f func(id string, v View)) error
-	// Entities does so with those of the ids that exist.
+	// Entities calls f with those of the entities that exist.
 	Entities(ctx context.Context, ids []string, f func(id string, v View)) error
 	// Points returns up to limit readings of a key with from <= TS < to in the
 	// order of time, or in the opposite one. An unknown entity has none.
@@ -23,8 +23,8 @@ type Reader interface {
 	Related(ctx context.Context, r Relation) ([]string, error)
 }
 
-// View is what an entity is now, as an [entity.View] tells. It is used only while
-// the function runs that was given it.
+// View is the present state of an entity: a part of [entity.View]. It is used only while the
+// function that was given it runs.
 type View interface {
 	Latest(key string) (entity.Latest, bool)
 	Attribute(s entity.Section, path string) (entity.Attribute, bool)
@@ -39,23 +39,21 @@ func (e *Engine) Check(ctx context.Context, r Reader, mapped Mapping) error {
 	return e.admit(m, true)
 }
 
-// Install puts mappings in force, or in the place of those of the same names,
-// loads what they need, and returns their values as of now, with seq. It returns
-// ErrTaken, a CycleError or what the reader failed with, and then nothing has
-// changed.
+// Install puts mappings in force, replacing those of the same names, loads what they need, and
+// returns their present values, with seq. It returns ErrTaken, a CycleError or an error of the
+// reader, and then nothing has changed.
 //
-// The reader may be ahead of what was applied. Changes that it had when Install
-// was called may be applied afterwards, in order: of them a mapping that replaces
-// another computes what follows, and one that is new nothing. Then [Engine.Live]
-// has to be called.
+// The reader may be ahead of what was applied. Changes that it already had when Install was called
+// may be applied afterwards, in order: a mapping that replaces another computes their results, and
+// a new one computes nothing from them. Then [Engine.Live] has to be called.
 func (e *Engine) Install(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, error) {
 	outputs, _, err := e.install(ctx, r, seq, installing{}, mapped)
 	return outputs, err
 }
 
-// Restore is Install for mappings that were in force before. It returns why some cannot be
-// installed again, by name, and continues with the others. Relations that have closed a cycle
-// meanwhile suspend the mappings on it.
+// Restore is Install for mappings that were in force before. For mappings that cannot be installed
+// again it returns the reasons, by name, and continues with the others. Relations that have closed
+// a cycle meanwhile suspend the mappings on it.
 func (e *Engine) Restore(ctx context.Context, r Reader, seq uint64, mapped ...Mapping) ([]Output, map[string]error, error) {
 	return e.install(ctx, r, seq, installing{restore: true}, mapped)
 }
@@ -65,8 +63,8 @@ type installing struct {
 	restore bool // they were before
 	live    bool // what the reader had when install was called has been applied
 	// between is called between the portions that are read for a mapping, with the number of
-	// readings in one; it may apply changes, and make the mapping live. The mapping in whose place
-	// the new one comes has values until that is loaded. Nil has all read at once.
+	// readings in one; it may apply changes, and make the mapping live. The replaced mapping has
+	// values until the new one is loaded. If between is nil, everything is read at once.
 	between func(readings int) error
 }
 
@@ -159,8 +157,8 @@ func (e *Engine) rebuild(ctx context.Context, r Reader, before *mapping) ([]*map
 	return []*mapping{m}, nil
 }
 
-// Live says that the changes that mappings were loaded with have been applied:
-// from now on the changes bring news.
+// Live says that all changes that were included when the mappings were loaded have been applied:
+// later changes are new to them.
 func (e *Engine) Live(names ...string) {
 	for _, name := range names {
 		for m := e.mappings[name]; m != nil; m = m.former {
@@ -169,7 +167,7 @@ func (e *Engine) Live(names ...string) {
 	}
 }
 
-// build makes a mapping without letting it into the engine.
+// build makes a mapping without adding it to the engine.
 func (e *Engine) build(ctx context.Context, r Reader, mapped Mapping) (*mapping, error) {
 	m := &mapping{Mapping: mapped, groups: make(map[string]*group), room: e.room.account(), loading: true}
 	for i := range mapped.Statement.From {
@@ -250,19 +248,19 @@ func (m *mapping) eachSource(f func(id string, u fieldSource, member int32)) {
 	}
 }
 
-// link lets a mapping in.
+// link adds a mapping to the engine.
 func (e *Engine) link(m *mapping) {
 	e.enter(m)
 	e.attach(m)
 }
 
-// unlink is the opposite of link.
+// unlink undoes link.
 func (e *Engine) unlink(m *mapping) {
 	e.exit(m)
 	e.detach(m)
 }
 
-// retire takes a mapping out, but that it goes on computing.
+// retire removes a mapping, except that it keeps computing.
 func (e *Engine) retire(m *mapping) {
 	e.exit(m)
 	m.retired = true
@@ -275,7 +273,7 @@ func (e *Engine) enter(m *mapping) {
 	e.claim(m)
 }
 
-// exit is the opposite of enter.
+// exit undoes enter.
 func (e *Engine) exit(m *mapping) {
 	delete(e.mappings, m.Name)
 	m.room.leave()
@@ -295,7 +293,7 @@ func (e *Engine) attach(m *mapping) {
 	}
 }
 
-// detach is the opposite of attach.
+// detach undoes attach.
 func (e *Engine) detach(m *mapping) {
 	for _, f := range m.fields {
 		e.dirty = slices.DeleteFunc(e.dirty, func(o *field) bool { return o == f })

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A mapping that is put in force or loaded anew may have hundreds of thousands of readings in its
-// windows. The follower reads a portion at once, and lets changes pass before the next one: the values
-// of other mappings wait for no more than that.
+// A mapping that is put in force or reloaded may have hundreds of thousands of readings in its
+// windows. The follower reads a portion at a time, and handles changes before the next one, so that
+// the values of other mappings wait for no more than a portion.
 const (
 	// loadReads, loadReadings and loadTime bound a portion, but for the last page in it.
 	loadReads    = 16
@@ -56,7 +56,8 @@ func (f *follower) portions() func(readings int) error {
 	}
 }
 
-// letPass does what waits and concerns no other load: changes, and answers to those who look.
+// letPass handles waiting work that does not involve another load: changes, and calls that only
+// read.
 func (f *follower) letPass() error {
 	if err := f.land(); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// recent is how many readings of a source are kept in memory to compute what a
-// late one changes. What came later than that is looked up in the history.
+// recent is how many readings of a source are kept in memory to compute what a late reading
+// changes. For later ones than that, the history is read.
 const recent = 16
 
 // point is one reading of a source.
@@ -25,13 +25,13 @@ type line struct {
 	texts    int // bytes in the points
 	room     *account
 	paid     int // of room
-	// lost is the time of the newest reading that was let go, if there was one. What comes for that time or before
-	// is not taken in: the line would have a gap behind it.
+	// lost is the time of the newest reading that was dropped, if there was one. A reading of that
+	// time or earlier is not added, because the line would have a gap after it.
 	lost int64
 	gap  bool
 }
 
-// put takes a reading in; one of the same time is replaced.
+// put adds a reading, replacing one of the same time.
 func (l *line) put(ts int64, v value.Value) {
 	i, found := l.find(ts)
 	switch {
@@ -76,12 +76,12 @@ func (l *line) find(ts int64) (int, bool) {
 	return slices.BinarySearchFunc(l.points, ts, func(p point, ts int64) int { return cmp.Compare(p.ts, ts) })
 }
 
-// covers reports whether the line knows what the source was at a time.
+// covers reports whether the line knows the source's value at a time.
 func (l *line) covers(ts int64) bool {
 	return l.complete || len(l.points) > 0 && l.points[0].ts <= ts
 }
 
-// at returns what the source was at a time, the zero Value for nothing.
+// at returns the source's value at a time, the zero Value if it had none.
 func (l *line) at(ts int64) value.Value {
 	i, found := l.find(ts)
 	switch {

@@ -16,9 +16,8 @@ const end = entity.MaxTS + 1
 // loadPage is how many readings are read at once to load a mapping.
 const loadPage = 1024
 
-// loader reads what mappings need. Whatever changes are applied between two portions: both
-// the readings that a portion brings and the changes are taken in, in any order, and those that
-// are in both count once.
+// loader reads what mappings need. Any changes may be applied between two portions: the readings of
+// a portion and those of changes may come in any order, and readings in both count once.
 type loader struct {
 	Reader
 	between func(readings int) error // nil for nothing, see installing
@@ -112,7 +111,7 @@ func (j membership) load(v View) {
 	}
 }
 
-// of returns what a source is now and since when, and false for nothing.
+// of returns the present value of a source and since when, and false if it has none.
 func (s *Source) of(v View) (value value.Value, ts int64, ok bool) {
 	if s.Section != 0 {
 		a, ok := v.Attribute(s.Section, s.Key)
@@ -254,8 +253,7 @@ func (f *field) loadMemberWindow(ctx context.Context, r loader, i int, member in
 	return f.loadPages(ctx, r, i, member, id, from, MaxWindowReadings+1)
 }
 
-// warm returns what is in the window of a source when everything before the time
-// has come.
+// warm returns the contents of a source's window after all readings before a time.
 func warm(ctx context.Context, r Reader, src *Source, id string, to int64) (list []point, err error) {
 	from, most, err := warmFrom(ctx, r, src, id, to)
 	if err != nil || most == 0 {
@@ -315,10 +313,9 @@ func toPoints(points []entity.Point, src *Source) []point {
 // outputPage is how many computed values are gathered before they are handed on.
 const outputPage = 4096
 
-// Complete does what Apply has left to do, reading what was before, and calls
-// put with the outputs that come of it, in pages. seq is that of the last change
-// that was applied. It returns the error of the reader or of put, and then may be
-// called again with the same effects.
+// Complete does the work that Apply has left, reading earlier values, and calls put with the
+// resulting outputs, in pages. seq is that of the last change that was applied. It returns the
+// error of the reader or of put, and then may be called again with the same effects.
 func (e *Engine) Complete(ctx context.Context, r Reader, effects Effects, seq uint64, put func([]Output) error) error {
 	for _, m := range effects.reload {
 		if e.mappings[m.Name] != m {

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// marks are mappings that a document of the service names, so that a start knows them. It is owned by the
-// engine's goroutine.
+// marks is a set of mappings that is stored in a document, to be known at the next start. It is
+// owned by the engine's goroutine.
 type marks struct {
 	id     string // of the document
 	stored []byte // its body, nil for none
@@ -52,8 +52,8 @@ func (m *marks) save(ctx context.Context, rt *entity.Runtime, list []uint64) err
 	return nil
 }
 
-// saveMarks makes durable for which mappings there is no room, and which of them in force have none for what
-// they keep: at the next start they take the room of no other.
+// saveMarks makes durable for which mappings there is no room, and which of those in force lack
+// room for their values, so that at the next start they do not take the room of others.
 func (f *follower) saveMarks(ctx context.Context) error {
 	var refused, short []uint64
 	for name, in := range f.installed {
@@ -72,8 +72,8 @@ func (f *follower) saveMarks(ctx context.Context) error {
 	return f.short.save(ctx, f.s.rt, short)
 }
 
-// splitShort returns the mappings that had room for what they keep when the service was last saved, and those that
-// had not.
+// splitShort returns the mappings that had room for their values when the service was last saved,
+// and those that had not.
 func (f *follower) splitShort(ctx context.Context, list []Mapping) (had, short []Mapping, err error) {
 	tokens, err := f.short.load(ctx, f.s.rt)
 	if err != nil || len(tokens) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// edit takes a change of relations, or the end of an entity, in.
+// edit applies a change of relations, or the deletion of an entity.
 func (e *Engine) edit(c *entity.Change) {
 	if c.Edit.Deleted {
 		e.gone(c.Entity)
@@ -28,8 +28,8 @@ func (e *Engine) edit(c *entity.Change) {
 	}
 }
 
-// attributeKey is under what an attribute is watched. Keys of telemetry have no
-// control characters.
+// attributeKey returns the key under which an attribute is watched. It has a control character,
+// which keys of telemetry do not have.
 func attributeKey(s entity.Section, path string) string { return string(rune(s)) + path }
 
 // watchKey is under what a source is watched.
@@ -52,7 +52,7 @@ func (e *Engine) parameter(u watch, ts int64, v value.Value) {
 	}
 }
 
-// relate brings a member to the groups of a relation, or takes it from them.
+// relate adds a member to the groups of a relation, or removes it.
 func (e *Engine) relate(r Relation, id string, put bool) {
 	for _, g := range e.related[r.Entity] {
 		_, in := g.index[id]
@@ -67,9 +67,8 @@ func (e *Engine) relate(r Relation, id string, put bool) {
 	}
 }
 
-// reshape notes that members or entities of a mapping have changed, and reports whether that
-// is for the load that is under way: one that is being loaded begins again, and the one before
-// has no value any more.
+// reshape records that members or entities of a mapping have changed, and reports whether a load
+// under way handles that: the load starts over, and the replaced mapping no longer has a value.
 func (e *Engine) reshape(m *mapping) bool {
 	switch {
 	case m.loading:
@@ -83,7 +82,7 @@ func (e *Engine) reshape(m *mapping) bool {
 	return true
 }
 
-// loadAnew has a mapping loaded anew, which has no value until then.
+// loadAnew schedules the reload of a mapping, which has no value until then.
 func (e *Engine) loadAnew(m *mapping) {
 	m.silent, m.depth = true, max(m.depth, e.depth)
 	if !slices.Contains(e.pending.reload, m) {
@@ -113,8 +112,7 @@ func (e *Engine) join(g *group, id string) {
 	e.affects(g, id)
 }
 
-// affects notes that the graph has changed, when a value of the entity is
-// computed.
+// affects records that the graph has changed if a value of the entity is computed.
 func (e *Engine) affects(g *group, id string) {
 	for _, u := range g.uses {
 		if e.targets[valueKey{id, u.source().Key}] != nil {
@@ -123,8 +121,8 @@ func (e *Engine) affects(g *group, id string) {
 	}
 }
 
-// leave takes an entity out of a group. A window has to be loaded anew: what the
-// readings of the member had pushed out may be in it again.
+// leave removes an entity from a group. A window has to be reloaded, because readings that the
+// member's readings had evicted may belong to it again.
 func (e *Engine) leave(g *group, id string) {
 	n := g.index[id]
 	for _, u := range g.uses {
@@ -148,9 +146,9 @@ func (g *group) memberBytes() int {
 	return joinedSize + len(g.uses)*useSize
 }
 
-// giveUp takes all members out of a group, as there is no room for one more: who is missing would not be known,
-// and the group has no values until it is loaded again. What they kept is there for others. It returns how many
-// they were.
+// giveUp removes all members from a group for which there is no room for one more: with an unknown
+// member missing, the group has no values until it is reloaded. The memory becomes available to
+// others. giveUp returns how many members there were.
 func (e *Engine) giveUp(g *group) (members int) {
 	g.m.room.drop()
 	g.short = true
@@ -199,8 +197,8 @@ func (m *mapping) isShort() bool {
 	return false
 }
 
-// gone takes a deleted entity out of everything: the groups it is in, and those
-// of its relations. What names it by its id starts anew.
+// gone removes a deleted entity from everything: the groups it is in, and those of its relations.
+// Sources that name it by its id start over.
 func (e *Engine) gone(id string) {
 	w := e.entities[id]
 	if w != nil {
@@ -241,8 +239,8 @@ func (e *Engine) gone(id string) {
 	}
 }
 
-// watch makes the engine look at a key of an entity. member is -1 for an entity
-// that the source names.
+// watch makes the engine watch a key of an entity. member is -1 for an entity that the source
+// names.
 func (e *Engine) watch(id string, u fieldSource, member int32) {
 	w := e.entities[id]
 	if w == nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// numbers hands out the sequences of outputs that are Again. A target takes a
-// sequence that is not greater than the last one for a repetition and keeps
-// nothing of it, so they go up over all runs of the service. They are counted, by
-// blocks of which a document tells the next run that they are used up: a clock
-// would do as long as it does not go back, and many a small machine starts in 1970.
+// numbers hands out the sequences of outputs that are Again. A target takes a sequence that is not
+// greater than the last one for a repetition and ignores it, so sequences increase over all runs of
+// the service. They are counted in blocks, and a document tells the next run which blocks are used
+// up. A clock would do only if it never went back, and many small machines start in 1970.
 //
 // The zero value hands out none before a block is reserved.
 type numbers struct {
@@ -21,8 +20,8 @@ type numbers struct {
 	reserved uint64 // the end of the block, as the document has it
 }
 
-// numberBlock is how many sequences are reserved at once. What a run does not use
-// of a block is lost, which 63 bits bear.
+// numberBlock is how many sequences are reserved at once. The unused part of a block is lost at the
+// end of a run, which 63 bits can afford.
 const numberBlock = 1 << 16
 
 // reservation is the body of the document.

@@ -13,8 +13,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Parse reads a statement. docs/language.md has the grammar. The error is a
-// [*SyntaxError], or wraps [entity.ErrInvalid] where it is about no place.
+// Parse reads a statement. docs/language.md has the grammar. The error is a [*SyntaxError] or, if
+// it has no place in the text, wraps [entity.ErrInvalid].
 func Parse(src string) (*Statement, error) { return parse(src, false) }
 
 // parse reads a statement; with stars its patterns are those of older versions.
@@ -31,9 +31,9 @@ func parse(src string, stars bool) (*Statement, error) {
 	return s, s.check()
 }
 
-// Complete returns what may stand at a cursor in a text that need not be a whole
-// statement, as [filter.Complete] does for a filter. Of the vocabulary it takes the keys
-// and attributes for those of the entity that is written to.
+// Complete returns what may be put at a cursor in a text that need not be a whole statement, as
+// [filter.Complete] does for a filter. It takes the keys and attributes of the vocabulary for those
+// of the target entity.
 func Complete(text string, offset int, v filter.Vocabulary) filter.Completion {
 	return filter.CompleteBy(text, offset, v, func(r *filter.Reader) { (&parser{Reader: r, cut: true}).statement() })
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// portion bounds what is done at once, by steps and by time. There is at least one step in it.
+// portion bounds the work done at once, by steps and by time. It has at least one step.
 type portion struct {
 	most   int
 	now    func() time.Time // nil for no bound in time
@@ -22,9 +22,9 @@ func (s *Service) portion(most int) *portion {
 	return &portion{most: most, now: s.now, made: s.now()}
 }
 
-// start begins the time. What had to be read before the first step is read again for the next
-// portion: as it cannot be divided, there is as much time for the steps, so that all portions
-// together take no more than twice the time of the steps.
+// start starts the clock. Whatever had to be read before the first step has to be read again for
+// the next portion and cannot be divided. So the steps get as much time as that took, and all
+// portions together take at most twice the time of the steps.
 func (p *portion) start() {
 	if p.now != nil {
 		now := p.now()

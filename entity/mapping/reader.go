@@ -31,8 +31,7 @@ func (r *runtimeReader) Match(ctx context.Context, pattern string, f func(id str
 	})
 }
 
-// Entities reads the entities as they are committed, without bringing them to
-// life.
+// Entities reads the entities as committed, without starting them.
 func (r *runtimeReader) Entities(ctx context.Context, ids []string, f func(id string, v View)) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
 		err := r.rt.Scan(ctx, entity.ListQuery{IDs: chunk}, func(v entity.View) bool {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// retry puts mappings in force for which there was no room, as far as there is now, and has those
-// loaded anew that could not keep what they are computed from. What fails is tried again the next time. ctx is
-// that of the service: who has deleted a mapping need not wait for others.
+// retry puts in force the mappings for which there was no room and now is, and schedules the reload
+// of those that lacked room for their values. Failures are retried the next time. ctx is that of
+// the service: a caller that has deleted a mapping need not wait for others.
 func (f *follower) retry(ctx context.Context) {
 	if err := f.retryRefused(ctx); err != nil {
 		f.warnNotInForce(ctx, err)
@@ -51,13 +51,14 @@ func (f *follower) retryRefused(ctx context.Context) error {
 	return nil
 }
 
-// reload is which mappings are loaded anew, one in each step of the follower: those that lack something that their
-// groups had before, which have no value until then, and those for which there was no room for what they keep.
+// reload is the set of mappings to reload, one in each step of the follower: those that lack
+// something that their groups had before, which have no value until then, and those that lacked
+// room for their values.
 type reload struct {
 	lacking []*mapping
 	names   []string
-	// tried has those for which there was not enough, with the bytes that there were: without more they
-	// are not read again.
+	// tried has those for which there was not enough room, with the bytes that were available:
+	// unless there are more they are not read again.
 	tried map[string]int
 }
 
@@ -76,7 +77,7 @@ func (r *reload) add(lacking []*mapping) {
 // loads reports whether a mapping is being loaded, or is to be loaded anew.
 func (f *follower) loads() bool { return f.loadsOne || f.reload.waits() }
 
-// queue has all that could not keep something, and for which there is more room than the last time, be loaded.
+// queue schedules all mappings that lacked room and for which there is more room than last time.
 func (r *reload) queue(e *Engine) {
 	r.names = r.names[:0]
 	maps.DeleteFunc(r.tried, func(name string, _ int) bool { return !e.lacksRoom(name) })
@@ -98,8 +99,8 @@ func (e *Engine) lacksRoom(name string) bool {
 	return m != nil && m.isShort()
 }
 
-// trim has windows that have no value, since there was no room for all of their readings, give n bytes back: others
-// may have use for them.
+// trim makes windows that have no value, for lack of room for all their readings, release n bytes
+// for others.
 func (m *mapping) trim(n int) {
 	for _, f := range m.fields {
 		for _, c := range f.many {
@@ -112,7 +113,7 @@ func (m *mapping) trim(n int) {
 	}
 }
 
-// available returns how many bytes there would be for the mapping alone, with those that it has.
+// available returns how many bytes the mapping could use, including those that it uses.
 func (m *mapping) available() int { return m.room.of.most - m.room.of.used + m.room.used }
 
 // load returns a function to call when a mapping has been put in force, maybe in the place of one of that name: if
@@ -130,7 +131,8 @@ func (r *reload) load(e *Engine, name string) (loaded func()) {
 	}
 }
 
-// loadAll has all mappings loaded one after the other that could not keep something when all were loaded together.
+// loadAll schedules all mappings that lacked room when all were loaded together, to be loaded one
+// after the other.
 func (r *reload) loadAll(e *Engine) {
 	for _, m := range e.mappings {
 		if m.isShort() {
@@ -140,8 +142,8 @@ func (r *reload) loadAll(e *Engine) {
 	r.queue(e)
 }
 
-// reloadNext loads the next mapping anew for which that may help. Where one lacks something that cannot
-// be read, the error is one for which the service has to begin anew.
+// reloadNext reloads the next mapping for which that may help. If a mapping lacks something that
+// cannot be read, it returns an error, after which the service has to restart.
 func (f *follower) reloadNext(ctx context.Context) error {
 	r := &f.reload
 	for len(r.lacking) > 0 {
@@ -187,7 +189,7 @@ func (f *follower) restore(ctx context.Context, m Mapping) error {
 	return f.flight(nil, func(fl *flight) error { return f.write(ctx, fl, outputs, true) })
 }
 
-// tellEvery is how often it is logged at most that there is no room for values.
+// tellEvery is the least interval between two logs that there is no room for values.
 const tellEvery = time.Minute
 
 // tell publishes what the engine has counted, and logs if there was no room for values.

@@ -18,24 +18,22 @@ import (
 // Kinds of the documents that a service keeps.
 const (
 	docKind   = "mapping"       // a mapping, under its name
-	stateKind = "mapping-state" // where it stands
-	placeID   = "place"         // the cursor up to which all is written
-	numbersID = "numbers"       // which sequences of outputs that are Again are used up
-	refusedID = "refused"       // which mappings there was no room for
-	shortID   = "short"         // which of those in force there was no room for what they keep of
+	stateKind = "mapping-state" // its progress
+	placeID   = "place"         // the cursor up to which everything is written
+	numbersID = "numbers"       // the used-up sequences of outputs that are Again
+	refusedID = "refused"       // mappings for which there was no room
+	shortID   = "short"         // mappings in force that lacked room for their values
 )
 
-// Config sets up a Service. The zero value is a sane one.
+// Config configures a Service. The zero value has sensible defaults.
 type Config struct {
-	// SaveEvery is how often the place that was reached is made durable. What
-	// came after it is gone through again at the next start. Defaults to a
-	// second.
+	// SaveEvery is how often progress is made durable. Changes after that place are processed again
+	// at the next start. Defaults to a second.
 	SaveEvery time.Duration
-	// RetryMin and RetryMax bound the wait before the service begins anew after
-	// the runtime has failed it, which doubles from the one to the other. Default
-	// to 100 ms and 5 s.
+	// RetryMin and RetryMax bound the wait before the service restarts after an error of the
+	// runtime; the wait doubles from RetryMin to RetryMax. They default to 100 ms and 5 s.
 	RetryMin, RetryMax time.Duration
-	// Logger takes what an operator should know. Defaults to slog.Default.
+	// Logger gets what an operator should know. Defaults to slog.Default.
 	Logger *slog.Logger
 
 	most       int // bytes of all mappings; MaxAllBytes except in tests
@@ -70,11 +68,10 @@ func (c Config) withDefaults() Config {
 // each with the mapping, its version and the number of the change that it comes
 // from. Make it with Open. Its methods are safe for concurrent use.
 //
-// One goroutine follows the changes and another owns the engine, so that the
-// order of everything is that of the commits. The place that is reached is made
-// durable behind what was written; after a crash the changes since are gone
-// through again, and what the targets' histories do not have of it is written. So
-// nothing is missing, and nothing is applied twice.
+// One goroutine follows the changes and another owns the engine, so that everything happens in the
+// order of the commits. Progress is made durable after the values; after a crash the changes since
+// then are processed again, and the values that the targets' histories lack are written. So nothing
+// is missing, and nothing is applied twice.
 //
 // A value that a mapping writes is a reading like any other, with its own commit:
 // others see it a few milliseconds after its sources.
@@ -84,7 +81,7 @@ type Service struct {
 	reader Reader // replaced in tests, on the engine's goroutine
 
 	calls  owner.Calls[*follower]
-	looks  owner.Calls[*follower] // those that change nothing, and can be done while nothing can be written
+	looks  owner.Calls[*follower] // calls that change nothing, and work even while nothing can be written
 	ctx    context.Context        //nolint:containedctx // the service's own life
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -103,7 +100,7 @@ type Installed struct {
 	ETag string
 	// Updated is when it was installed, in milliseconds since the epoch.
 	Updated int64
-	// Problem says why it is not in force, and is "" when it is.
+	// Problem says why the mapping is not in force, and is "" if it is.
 	Problem string
 
 	bytes   int  // what it takes of MaxAllBytes
@@ -130,10 +127,9 @@ const language = 1
 
 func (s *stored) parse() (*Statement, error) { return parse(s.Statement, s.Language < language) }
 
-// Open starts the mappings that the runtime's store has. It returns when they
-// are loaded; what was committed since they last ran is then gone through. On a full
-// disk they can be looked at, and run once there is room. Close the service before the
-// runtime.
+// Open starts the mappings in the runtime's store. It returns when they are loaded; what was
+// committed since they last ran is then processed. On a full disk they can be read, and run once
+// there is room. Close the service before the runtime.
 func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error) {
 	s := &Service{rt: rt, cfg: cfg.withDefaults(), reader: &runtimeReader{rt}, calls: make(owner.Calls[*follower]), looks: make(owner.Calls[*follower]), now: time.Now}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -146,8 +142,8 @@ func Open(ctx context.Context, rt *entity.Runtime, cfg Config) (*Service, error)
 	return s, nil
 }
 
-// Close ends the service: it makes the place durable that it has reached and
-// returns. What was committed since is gone through at the next start.
+// Close ends the service: it makes its progress durable, and returns. What was committed since is
+// processed at the next start.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
 	if err := owner.Wait(ctx, &s.wg); err != nil {
@@ -161,7 +157,7 @@ func (s *Service) do(ctx context.Context, f func(context.Context, *follower) err
 	return s.calls.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
 
-// look is do of what changes nothing.
+// look is do for functions that change nothing.
 func (s *Service) look(ctx context.Context, f func(context.Context, *follower) error) error {
 	return s.looks.Do(ctx, s.ctx.Done(), ErrClosed, f)
 }
@@ -179,15 +175,14 @@ func (s *Service) Check(ctx context.Context, name string, statement *Statement) 
 	return s.look(ctx, func(ctx context.Context, f *follower) error { return f.check(ctx, name, kept, kept.bytes()) })
 }
 
-// Put puts a mapping in force, in the place of the one of the same name, and
-// keeps it. It returns once that is durable and the values of now are on their
-// way; once it is durable, the end of ctx does not stop it. condition is as for
-// [entity.Runtime.PutDoc]. A statement that is in force under the name already stays
-// as it is, with its version.
+// Put puts a mapping in force, replacing the one of the same name, and stores it. It returns once
+// that is durable and the present values are on their way; once the mapping is durable, the end of
+// ctx does not stop it. condition is as for [entity.Runtime.PutDoc]. If the same statement is
+// already in force under the name, it stays as it is, with its version.
 //
-// It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] where the
-// condition does not hold, or [entity.ErrInvalid] for a name that cannot be and for a
-// statement whose canonical form has more than MaxStatementBytes.
+// It returns ErrTaken, a CycleError, ErrLimit, [entity.ErrConflict] if condition does not hold, or
+// [entity.ErrInvalid] for an invalid name or a statement whose canonical form has more than
+// MaxStatementBytes.
 func (s *Service) Put(ctx context.Context, name string, statement *Statement, condition string) (Installed, error) {
 	if err := CheckName(name); err != nil {
 		return Installed{}, err
@@ -215,7 +210,7 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 			return fmt.Errorf("mapping %q: %w", name, err)
 		}
 		put = Installed{Mapping: Mapping{name, doc.Version, kept}, ETag: doc.ETag(), Updated: doc.Updated, bytes: size}
-		// It is durable: whether who has put it still waits makes no difference.
+		// The mapping is durable, so it does not matter whether the caller still waits.
 		if err := f.install(s.ctx, put); err != nil {
 			return err
 		}
@@ -225,9 +220,9 @@ func (s *Service) Put(ctx context.Context, name string, statement *Statement, co
 	return put, err
 }
 
-// Delete takes a mapping out of force and forgets it. What it has written stays.
-// Others for which there was no room are put in force if there is now. It returns ErrNotFound, or [entity.ErrConflict] where the condition does not
-// hold.
+// Delete deletes a mapping. What it has written stays. Other mappings for which there was no room
+// are put in force if there now is. It returns ErrNotFound, or [entity.ErrConflict] if condition
+// does not hold.
 func (s *Service) Delete(ctx context.Context, name, condition string) error {
 	return s.do(ctx, func(ctx context.Context, f *follower) error {
 		if _, err := f.find(name); err != nil {
@@ -255,9 +250,9 @@ func (s *Service) Get(ctx context.Context, name string) (got Installed, err erro
 	return got, err
 }
 
-// Text returns the statement of a mapping in its canonical form, also of one whose Statement is nil;
-// what cannot be read it returns as it is stored. The error is ErrNotFound, [entity.ErrNotFound] or
-// one of the store.
+// Text returns the statement of a mapping in its canonical form, even if its Statement is nil; a
+// statement that cannot be read is returned as it is stored. The error is ErrNotFound,
+// [entity.ErrNotFound] or one of the store.
 func (s *Service) Text(ctx context.Context, name string) (string, error) {
 	in, err := s.Get(ctx, name)
 	if err != nil {
@@ -292,8 +287,7 @@ func (s *Service) List(ctx context.Context) (list []Installed, err error) {
 	return list, err
 }
 
-// Explain tells what a mapping is doing. It returns ErrNotFound for none of the
-// name.
+// Explain describes the state of a mapping. It returns ErrNotFound if there is no such mapping.
 func (s *Service) Explain(ctx context.Context, name string) (ex Explanation, err error) {
 	err = s.look(ctx, func(ctx context.Context, f *follower) error {
 		in, err := f.find(name)
@@ -305,11 +299,10 @@ func (s *Service) Explain(ctx context.Context, name string) (ex Explanation, err
 	return ex, err
 }
 
-// Recompute computes what a mapping makes of the history of its sources, with
-// from <= TS < to in milliseconds since the epoch, writes what differs from what
-// is there, and returns how many values that were. It is how a new mapping gets
-// a past. Other mappings go on meanwhile. Fields over a group have no past: of
-// them only the value of now is looked at.
+// Recompute computes the values of a mapping from the history of its sources, with from <= TS < to
+// in milliseconds since the epoch, writes those that differ from the stored ones, and returns how
+// many it wrote. Use it to give a new mapping a past. Other mappings keep running meanwhile. Fields
+// over a group have no past: only their present value is compared.
 func (s *Service) Recompute(ctx context.Context, name string, from, to int64) (written int, err error) {
 	var fields int
 	err = s.do(ctx, func(ctx context.Context, f *follower) error {
@@ -346,7 +339,7 @@ func (s *Service) Recompute(ctx context.Context, name string, from, to int64) (w
 	return written, err
 }
 
-// await returns what a channel of the follower gets.
+// await waits for a value from a channel of the follower and returns it.
 func (s *Service) await(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
@@ -358,9 +351,8 @@ func (s *Service) await(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// Sync returns when everything that was committed before the call has been gone
-// through, and what came of it is durable. Of mappings of mappings, call it once
-// for each step.
+// Sync returns when everything that was committed before the call has been processed, and the
+// results are durable. For mappings of mappings, call it once for each step.
 func (s *Service) Sync(ctx context.Context) error {
 	for {
 		var reached <-chan error
@@ -377,8 +369,8 @@ func (s *Service) Sync(ctx context.Context) error {
 	}
 }
 
-// run follows the changes until the service is closed, and begins anew when the
-// runtime fails it. err is why it has to do so at once.
+// run follows the changes until the service is closed, and restarts when the runtime fails. err, if
+// not nil, is why it has to restart at once.
 func (s *Service) run(f *follower, err error) {
 	defer s.cancel()
 	owner.Rerun(s.ctx, s.cfg.RetryMin, s.cfg.RetryMax, err, func() error {
@@ -399,8 +391,8 @@ func (s *Service) run(f *follower, err error) {
 	})
 }
 
-// standBy waits. Meanwhile the follower that has ended answers who only looks. The others
-// wait as well, but on a full disk, where that may be long.
+// standBy waits. Meanwhile the follower that has ended answers calls that only read. Other calls
+// wait as well, except on a full disk, where that may take long.
 func (s *Service) standBy(f *follower, why error, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -6,8 +6,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// What the parts of a mapping take in memory, in bytes, with what the engine has for them, rounded to
-// the sizes of the allocator. A test compares the sums with the heap.
+// The memory taken by the parts of a mapping, in bytes, including the engine's own for them,
+// rounded to the sizes of the allocator. A test compares the sums with the heap.
 const (
 	mappingSize = 512
 	fieldSize   = 640
@@ -35,7 +35,7 @@ func (s *Statement) canonical() (string, *Statement, error) {
 	return text, kept, err
 }
 
-// watchedKey is a key that a statement has looked at, of an entity or of those of a group.
+// watchedKey is a key that a statement watches, of an entity or of the members of a group.
 type watchedKey struct{ group, entity, key string }
 
 // bytes returns how much memory a mapping with the statement takes, an estimate that is off by at most

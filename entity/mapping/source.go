@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// resolve makes a source of a name in an expression, and returns its index in the
-// sources of the field.
+// resolve turns a name in an expression into a source, and returns its index in the sources of the
+// field.
 func (p *parser) resolve(r *filter.Reader, ref filter.Reference) (slot int, text string) {
 	src := p.source(ref)
 	if src.Func = Func(ref.Func); src.Func != "" && p.Word("over") {
@@ -108,7 +108,7 @@ func (p *parser) attribute(src *Source, names []filter.Name, ref filter.Referenc
 	}
 }
 
-// checkSource refuses what has no meaning.
+// checkSource refuses a meaningless source.
 func (p *parser) checkSource(src *Source, ref filter.Reference) {
 	switch {
 	case src.Section != 0 && src.windowed():

@@ -14,12 +14,12 @@ import (
 //
 //	insert into room select sensor.t * 9 / 5 + 32 as fahrenheit
 //
-// It comes from [Parse] or [ParseJSON] and is not changed afterwards; then it
-// may be read by any number of goroutines. The zero Statement means nothing.
+// Make it with [Parse] or [ParseJSON]. It is not changed afterwards, and may be read by any number
+// of goroutines. The zero Statement is not valid.
 type Statement struct {
 	// Into is the id of the entity that gets the values.
 	Into string
-	// Select is what it gets, at least one field.
+	// Select are the values that it gets, at least one field.
 	Select []Field
 	// From has the groups and the shorter names that Select uses.
 	From []Group
@@ -29,44 +29,42 @@ type Statement struct {
 type Field struct {
 	// As is the key that the value is written to.
 	As string
-	// Sources are what it is computed from, each once, in the order of their
-	// first occurrence.
+	// Sources are the sources of the value, each once, in the order of their first occurrence.
 	Sources []Source
 
 	expression *filter.Expression
 }
 
-// Func makes one value of many.
+// Func is a function that combines many values into one.
 type Func string
 
-// The functions over many values. All but Count, Last and First are over
-// numbers and pass other values over.
+// The functions over many values. All but Count, Last and First are over numbers and skip other
+// values.
 const (
 	Avg   Func = "avg"   // the mean
 	Min   Func = "min"   // the least
 	Max   Func = "max"   // the greatest
-	Sum   Func = "sum"   // the sum, an integer where all numbers are
+	Sum   Func = "sum"   // the sum, an integer if all numbers are
 	Count Func = "count" // how many values there are, of any kind
 	Last  Func = "last"  // the newest value, of any kind
 	First Func = "first" // the oldest value of a window, of any kind
 )
 
-// Source is one thing that a field is computed from: the latest value of a key
-// of an entity; or, with a Func, what it makes of the latest values of a group,
-// or of the values in a window.
+// Source is one input of a field: the latest value of a key of an entity or, with a Func, its
+// result over the latest values of a group or the values in a window.
 type Source struct {
 	Func Func // "" for one value
-	// Group is the alias of the group it is over, or "" where Entity is set.
+	// Group is the alias of the group that it is over, or "" if Entity is set.
 	Group  string
 	Entity string
-	// Section is that of an attribute, and 0 for telemetry. An attribute is a
-	// parameter: it is what it is now, and has no history.
+	// Section is the section of an attribute, 0 for telemetry. An attribute is a parameter: it has
+	// its present value and no history.
 	Section entity.Section
 	// Key is the key of telemetry, or the JSON pointer of an attribute within its
 	// section.
 	Key string
-	// Path names a member of a JSON value, from the outside in, and is empty for
-	// the value itself. Of an attribute it is what Key is made of.
+	// Path names a member of a JSON value, from the outside in, and is empty for the value itself.
+	// For an attribute, Key is made from it.
 	Path []string
 	// LastN is the length of a window in readings, and Over in time, whole
 	// milliseconds. At most one is set.
@@ -77,14 +75,14 @@ type Source struct {
 	pointer string // of Path, for telemetry
 }
 
-// windowed reports whether the source is over a window.
+// windowed reports whether the source is a window.
 func (s *Source) windowed() bool { return s.LastN > 0 || s.Over > 0 }
 
 // timeless reports whether the source is an attribute of one entity, which has no
 // part in when a value is computed.
 func (s *Source) timeless() bool { return s.Section != 0 && s.Func == "" }
 
-// extract takes what the source is about out of a value of its key.
+// extract returns the part of a key's value that the source selects.
 func (s *Source) extract(v value.Value) value.Value {
 	if s.Section != 0 {
 		return v
@@ -108,14 +106,14 @@ func (s *Source) equal(o *Source) bool {
 // and Relation is set.
 type Group struct {
 	Alias string
-	// Entity makes the alias a shorter name of one entity, which is no group.
+	// Entity makes the alias a shorter name of one entity, which is not a group.
 	Entity string
 	// List has the ids of the entities.
 	List []string
-	// Like is a pattern of ids, as like in a filter has it: % stands for any
-	// characters, none included, _ for one, and \ takes the meaning of one of the three.
+	// Like is a pattern of ids, as for like in a filter: % stands for any number of characters, _
+	// for one, and \ escapes these three.
 	Like string
-	// Relation selects what an entity is related to.
+	// Relation selects the entities to which an entity is related.
 	Relation *Relation
 
 	like *filter.Pattern // of Like
@@ -136,8 +134,8 @@ func (g *Group) plain() bool { return g.Entity != "" }
 // Expression returns the expression of the field in its canonical form.
 func (f *Field) Expression() string { return f.expression.String() }
 
-// ownKey returns the key of a field that has no other: of a value that is copied, the one
-// that it has in its source, and "" for what is computed.
+// ownKey returns the default key of a field: that of its source if the value is copied, and "" if
+// it is computed.
 func (f *Field) ownKey() string {
 	if f.expression == nil || f.expression.Source() == nil {
 		return ""
@@ -167,7 +165,7 @@ func find(groups []Group, alias string) *Group {
 	return nil
 }
 
-// check reports what is wrong with names and sizes that has no place in a text.
+// check reports invalid names and sizes, errors that have no place in a text.
 func (s *Statement) check() error {
 	if err := entity.CheckID(s.Into); err != nil {
 		return fmt.Errorf("insert into: %w", err)
@@ -195,7 +193,7 @@ func (s *Statement) check() error {
 	return s.checkUse()
 }
 
-// checkUse refuses groups that nothing uses: most often a misspelled alias.
+// checkUse refuses groups that nothing uses, which usually means a misspelled alias.
 func (s *Statement) checkUse() error {
 	for i := range s.From {
 		alias := s.From[i].Alias

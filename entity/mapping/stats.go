@@ -112,8 +112,8 @@ func (m *mapping) failed() (n uint64, last string) {
 	return n, last
 }
 
-// refused takes note of a reading that the target of a mapping does not take, and
-// returns how many that were since the mapping was loaded, 0 when it is gone.
+// refused records a reading that the target of a mapping has refused, and returns how many there
+// were since the mapping was loaded, 0 if the mapping no longer exists.
 func (e *Engine) refused(name string, err error) uint64 {
 	m := e.mappings[name]
 	if m == nil {

@@ -10,9 +10,9 @@ import (
 
 var errSumRange = errors.New("the sum is beyond what a float64 holds")
 
-// tally keeps what one Func makes of the values in numbered slots, while values
-// come, change and go: O(1) for sums, means and counts, O(log n) for the least
-// and the greatest. The result does not depend on the order in which they came.
+// tally maintains the result of one Func over the values in numbered slots, while values are added,
+// changed and removed: O(1) for sums, means and counts, O(log n) for minima and maxima. The result
+// does not depend on their order.
 type tally struct {
 	fn      Func
 	values  []value.Value // by slot; the zero Value for none
@@ -100,9 +100,8 @@ func (t *tally) value() (value.Value, error) {
 	}
 }
 
-// compareNumbers is a total order, so that of equal extremes always the same one
-// is the result: by what they are worth, then integers before floats, then -0
-// before 0.
+// compareNumbers is a total order, so that among equal extremes the result is always the same: by
+// value, then integers before floats, then -0 before 0.
 func compareNumbers(a, b value.Value) int {
 	if c := value.CompareNumbers(a, b); c != 0 || a == b {
 		return c

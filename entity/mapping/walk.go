@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// walk reads the history of a key at times that go up. It reads by pages where
-// they lie close together, and skips what is between them where they do not.
+// walk reads the history of a key at ascending times. It reads pages if the times are close
+// together, and skips the values between them if not.
 type walk struct {
 	r       Reader
 	id, key string
@@ -27,7 +27,7 @@ const (
 	walkMost  = 1024
 )
 
-// seek returns the readings from a time on, n of them or more, or all there are.
+// seek returns the readings from a time on: at least n, or all there are.
 func (w *walk) seek(ctx context.Context, ts int64, n int) ([]entity.Point, error) {
 	i, _ := slices.BinarySearchFunc(w.page, ts, func(p entity.Point, ts int64) int { return cmp.Compare(p.TS, ts) })
 	w.page = w.page[i:]

@@ -71,8 +71,8 @@ func ParseDTDL(data []byte) (types []*Type, err error) {
 	return in.types, nil
 }
 
-// dtdlReader gathers the interfaces of a document. After the first error what its methods
-// and those of its elements return means nothing.
+// dtdlReader gathers the interfaces of a document. After the first error, what its methods and
+// those of its elements return is meaningless.
 type dtdlReader struct {
 	types []*Type
 	depth int
@@ -80,8 +80,8 @@ type dtdlReader struct {
 	err   error
 }
 
-// maxNodes bounds the schemas of a document: shared ones that use each other would
-// grow beyond any measure.
+// maxNodes bounds the schemas of a document: shared ones that use each other could grow without
+// bound.
 const maxNodes = 100_000
 
 func (in *dtdlReader) fail(at, format string, args ...any) {
@@ -108,8 +108,7 @@ func (in *dtdlReader) object(at string, v any) element {
 // object returns a member that is an object.
 func (e element) object(name string) element { return e.in.object(e.at+"."+name, e.m[name]) }
 
-// each calls f with what a member has until there is an error: the items of an array, or
-// one that stands there by itself.
+// each calls f with the items of a member, an array or a single item, until there is an error.
 func (e element) each(name string, f func(at string, item any)) {
 	v, ok := e.m[name]
 	if !ok {
@@ -192,7 +191,7 @@ func (e element) name() string {
 	return name
 }
 
-// kinds returns @type: which sort the element is, and what it means beside.
+// kinds returns @type: the kind of the element, and its semantic type.
 func (e element) kinds(of ...string) (sort, semantic string) {
 	at := e.at + ".@type"
 	if e.m["@type"] == nil {
@@ -318,7 +317,7 @@ func (r *interfaceReader) content(e element, name string) {
 	}
 }
 
-// described reads the schema of an element, with what the element says of it.
+// described reads the schema of an element, with what the element says about it.
 func (r *interfaceReader) described(e element, semantic string, names ...string) *Schema {
 	e.only(semantic, names...)
 	s := r.schema(e.at+".schema", e.m["schema"], 1)

@@ -159,8 +159,8 @@ func (t *Resolved) extend(base *Resolved) error {
 	)
 }
 
-// extendPresence takes over what a base says of the presence. What the type itself says
-// counts instead; of two bases that say it both, it must be the same.
+// extendPresence inherits the presence of a base. The type's own takes precedence; two bases must
+// agree.
 func (t *Resolved) extendPresence(base *Resolved) error {
 	switch {
 	case base.Presence == nil || t.Type.Presence != nil:
@@ -172,8 +172,8 @@ func (t *Resolved) extendPresence(base *Resolved) error {
 	return nil
 }
 
-// inherit adds the members of a base. What both declare must be the same: then it
-// does not matter which one is meant.
+// inherit adds the members of a base. Members that both declare must be equal, so that it does not
+// matter which one is meant.
 func inherit[M any](what string, own *map[string]*M, base map[string]*M) error {
 	for _, name := range slices.Sorted(maps.Keys(base)) {
 		if have := (*own)[name]; have != nil && have != base[name] && !reflect.DeepEqual(have, base[name]) {

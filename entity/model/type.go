@@ -101,8 +101,7 @@ func Parse(data []byte) (*Type, error) {
 	return t, t.Check()
 }
 
-// wrongType says where a value of another sort stands than the one that must be there, in
-// the words of JSON in place of those of Go.
+// wrongType says where a value has the wrong type, in terms of JSON rather than Go.
 func wrongType(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
@@ -112,7 +111,7 @@ func wrongType(err error) error {
 		reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number",
 		reflect.Slice: "an array", reflect.Map: "an object", reflect.Struct: "an object",
 	}[wrong.Type.Kind()]
-	// Of the way to the member the last name is in the text for sure; the others may be Go's.
+	// Only the last name of the path is certain to be in the text; the others may be Go's.
 	return fmt.Errorf("%q before byte %d: must be %s, not %s", wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:], wrong.Offset, cmp.Or(right, "another sort of value"), wrong.Value)
 }
 

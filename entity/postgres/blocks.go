@@ -19,7 +19,7 @@ import (
 // ownTimes is the size up to which a block has its times itself.
 const ownTimes = 64
 
-// blocks are the blocks of a series, in a transaction of the only one who changes them. It is a
+// blocks gives access to the blocks of a series, in the only transaction that changes them. It is a
 // [sealed.Series].
 type blocks struct {
 	ctx     context.Context //nolint:containedctx // of the transaction that it lives for
@@ -140,15 +140,15 @@ func (s *blocks) stamp(times []byte) (*int64, error) {
 	return &found, err
 }
 
-// blockLockClass marks the advisory lock of who changes blocks, beside that of the writer.
+// blockLockClass identifies the advisory lock for changing blocks, in addition to the writer's.
 const blockLockClass = lockClass + 1
 
 // changeBlocks runs f in a transaction that may change blocks. Nobody else does meanwhile, not even
-// a server that has been taken over: so what f knows of a block holds until the end.
+// a server that has lost the schema, so what f knows about a block holds until the end.
 //
-// It has a connection of its own, so that commits do not wait for it, unless one writes over a row
-// that f removes: that one writes another row when f has ended. Unless it is durable, a crash of the
-// server may take the transaction back, as a whole.
+// It has a connection of its own, so that commits do not wait for it, except a commit that
+// overwrites a row that f removes: that commit writes another row when f has ended. Unless it is
+// durable, a crash of the server may undo the whole transaction.
 func (s *Store) changeBlocks(ctx context.Context, durable bool, f func(tx pgx.Tx) error) error {
 	select {
 	case s.sealer <- struct{}{}:

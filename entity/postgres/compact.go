@@ -18,11 +18,12 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// Compact seals all that can be sealed, slice by slice beside the commits, and makes large blocks of small
-// ones. Then it gives space back to the disk as far as that does not keep others from their work: it drops
-// the partitions of the past that are empty, and has PostgreSQL clean up the rest: VACUUM, which gives back
-// the end of a table if nothing is left in it, and TRUNCATE, which gives back the index of an empty
-// partition. Other free space is for what comes. What cannot be sealed stays as rows, and the error says why.
+// Compact seals everything that can be sealed, slice by slice concurrently with commits, and makes
+// large blocks of small ones. Then it returns space to the disk as far as that does not delay
+// others: it drops empty partitions of the past, and lets PostgreSQL clean up the rest with VACUUM,
+// which returns the end of a table if nothing is left in it, and TRUNCATE, which returns the index
+// of an empty partition. Other free space is reused. Rows that cannot be sealed stay, and the error
+// says why.
 func (s *Store) Compact(ctx context.Context) (err error) {
 	defer failure.In(&err, "compact")
 	select { // one at a time: each takes its share of the time between commits
@@ -83,7 +84,7 @@ func (s *Store) joinNext(ctx context.Context, tx pgx.Tx, c *joinCursor) (done bo
 	return false, s.packer.Join(s.blocks(ctx, tx, c.seriesNum), c.first)
 }
 
-// giveBack gives the disk back what it can.
+// giveBack returns as much space to the disk as it can.
 func (s *Store) giveBack(ctx context.Context) error {
 	var errs []error
 	for _, table := range [...]string{"block", "stamp", "computed"} {
@@ -115,8 +116,8 @@ func (s *Store) vacuum(ctx context.Context, table string) error {
 	})
 }
 
-// truncate gives the disk back the index of a partition that has no pages, unless somebody uses it for
-// long. With rows that only some transactions see, these would miss them.
+// truncate returns the index of a partition that has no pages to the disk, unless the partition is
+// in use for long. If there were rows that only some transactions see, these would miss them.
 func (s *Store) truncate(ctx context.Context, p span) error {
 	return pgdb.Try(ctx, s.pool, func(conn *pgxpool.Conn) error {
 		tx, err := conn.BeginTx(ctx, pgdb.ReadCommitted)

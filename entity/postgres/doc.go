@@ -8,15 +8,17 @@
 // connection breaks during a commit, the number shows whether the commit happened, and a commit
 // that is tried again is never made twice.
 //
-// Telemetry is partitioned by time. Partitions are made ahead, and for older or later times on
-// demand; they are dropped as a whole when everything in them has expired. New readings are copied
-// in (COPY); if one of the same entity, key and time exists already, the rows are merged instead.
+// Telemetry is partitioned by time. Partitions are created ahead of time, and for older or later
+// times on demand; they are dropped as a whole when everything in them has expired. New readings
+// are copied in (COPY); if one of the same entity, key and time exists already, the rows are merged
+// instead.
 //
-// When nothing has come for an hour for a while, its rows are sealed: packed into blocks (package block)
-// in the background, a tenth of their size, in short transactions on a connection of their own.
-// Options.SealAfter says when. Late and corrected readings are rows over the blocks, found at once and
-// folded in later. Databases of former versions are sealed while they are in use.
+// When an hour of the history has received nothing for a while, its rows are sealed: packed into
+// blocks (package block) in the background, at a tenth of their size, in short transactions on a
+// separate connection. Options.SealAfter says when. Late and corrected readings are rows over the
+// blocks, found at once and folded in later. Databases of earlier versions are sealed while they
+// are in use.
 //
-// Others may read the tables as well: the view reading shows the telemetry that is not sealed, with the
-// names of entities and keys. Who needs all of it in SQL sets Options.SealAfter to years.
+// Others may read the tables as well: the view reading shows the telemetry that is not sealed, with
+// the names of entities and keys. If you need all of it in SQL, set Options.SealAfter to years.
 package postgres

@@ -61,8 +61,8 @@ type part struct {
 	rows, blocks int // at most
 }
 
-// page is what there is at one moment of a part: all rows, and all blocks that they may lie over, or the
-// first ones.
+// page is the contents of a part at one moment: all rows, and all blocks over which they may lie,
+// or the first of these.
 type page struct {
 	rows   []entity.Point
 	blocks []packed
@@ -74,8 +74,7 @@ type packed struct {
 	block.Block
 }
 
-// page reads a part. Rows that are sealed meanwhile must be in it once: it reads one moment of the
-// database.
+// page reads a part, in one snapshot, so that rows that are sealed meanwhile are in it once.
 func (s *Store) page(ctx context.Context, q part) (p page, err error) {
 	err = s.read(ctx, func(conn *pgxpool.Conn) error {
 		var batch pgx.Batch
@@ -115,7 +114,7 @@ func (p *page) queue(batch *pgx.Batch, q part, partitions []span) {
 	})
 }
 
-// points unpacks a page, and returns what is next of the part, at most limit points, and what is left of
+// points unpacks a page, and returns the next points of the part, at most limit, and the rest of
 // the part.
 func (p *page) points(u *sealed.Unpacker, q part, limit int) (list []entity.Point, left part, err error) {
 	left = q
@@ -188,8 +187,8 @@ func maxPlace(a, b entity.Place) entity.Place {
 	return b
 }
 
-// blocksAtOnce bounds the blocks of a page, which is in memory as a whole. A scan goes on with twice as
-// many if they have smallBytes at most, and with blocksAtOnce if they have more.
+// blocksAtOnce bounds the blocks of a page, which is in memory as a whole. A scan continues with
+// twice as many if they have at most smallBytes, and with blocksAtOnce if they have more.
 const (
 	blocksAtOnce = 16
 	smallBytes   = 512 << 10

@@ -103,8 +103,8 @@ func (s *Store) expired(p span, now time.Time) bool {
 // expireStep is how many numbers of blocks are looked at in one transaction.
 const expireStep = 2000
 
-// expireBlocks removes what is sealed of the times of partitions that have expired: from here on the
-// sealer leaves these alone.
+// expireBlocks removes the blocks of the times of expired partitions: from then on the sealer
+// leaves these alone.
 func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
 	before := int64(math.MinInt64)
 	for _, p := range s.spans.all() {
@@ -142,7 +142,7 @@ func (s *Store) expireBlocks(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// expireSome is expireBlocks for the blocks with the numbers from num on. It returns what is wrong with
+// expireSome is expireBlocks for the blocks with the numbers from num on. It returns the errors of
 // those that it cannot read.
 func (s *Store) expireSome(ctx context.Context, tx pgx.Tx, num, before int64) (damaged []error, err error) {
 	rows, err := tx.Query(ctx, "DELETE FROM block WHERE num >= $1 AND num < $2 AND last < $3 RETURNING coalesce(stamp, 0)", num, num+expireStep, before)

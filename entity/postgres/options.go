@@ -41,13 +41,12 @@ type Options struct {
 	// memory. The default is DefaultPartitionWidth.
 	PartitionWidth time.Duration
 
-	// Retention is the age at which telemetry expires, whatever it is. A partition
-	// is dropped when all of it is older, and so is what is sealed of its time. 0 keeps everything. What is the latest
-	// value stays.
+	// Retention is the age at which all telemetry expires. A partition is dropped, with the blocks
+	// of its time, when everything in it is older. 0 keeps everything. Latest values stay.
 	Retention time.Duration
 
-	// SealAfter is how long no reading must have come for an hour of the history before it is
-	// sealed, that is, packed into blocks, which only this package reads. Defaults to
+	// SealAfter is how long an hour of the history must have received no reading before it is
+	// sealed, that is, packed into blocks, which only this package can read. Defaults to
 	// DefaultSealAfter; if it is negative, only Compact seals.
 	SealAfter time.Duration
 
@@ -59,11 +58,12 @@ type Options struct {
 	// that a writer is gone. The default is DefaultLockWait.
 	LockWait time.Duration
 
-	// Claim makes this one of several servers that open the schema in turn, as the owners of a shard of
-	// package cluster do: it is the epoch of the shard. Open takes the schema from a server with a lower
-	// Claim, without waiting for it, as that may be frozen or cut off; what it still writes is refused with
-	// ErrTakenOver. Open fails with ErrTakenOver if the schema was opened with a higher Claim. With 0
-	// there is one server, for whose end Open waits; it and those with a Claim keep each other out.
+	// Claim makes this one of several servers that open the schema in turn, as the owners of a
+	// shard of package cluster do: it is the epoch of the shard. Open takes the schema from a
+	// server with a lower Claim without waiting for that server, which may be frozen or cut off;
+	// its later writes are refused with ErrTakenOver. Open fails with ErrTakenOver if the schema
+	// was opened with a higher Claim. A Claim of 0 means that there is only one server, for whose
+	// end Open waits; it and servers with a Claim exclude each other.
 	Claim uint64
 
 	// CommitTimeout bounds one attempt of a commit, and QueryTimeout a query. The defaults are

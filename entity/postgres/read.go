@@ -42,7 +42,7 @@ func (s *Store) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 	})
 }
 
-// What an entity has beside its own row, of all those in an array of numbers.
+// What entities have in addition to their own rows, for an array of numbers.
 const (
 	selectLatest = `SELECT l.entity, k.name, l.ts, l.seq, l.number, l.whole, l.text, l.json, l.origin
 		FROM latest l JOIN key k ON k.num = l.key WHERE l.entity = ANY($1) ORDER BY l.entity, k.name`
@@ -101,9 +101,8 @@ type filler struct {
 	at   map[int32]int
 }
 
-// latest adds the latest values. What an entity is beyond its latest values
-// follows of them: a reading that is the newest, by time or by sequence of what
-// can still be seen, is the latest of its keys.
+// latest adds the latest values. Other properties of the entity follow from its latest values: the
+// newest visible reading, by time or by sequence, is the latest of its keys.
 func (f *filler) latest(rows pgx.Rows) error {
 	var num int32
 	var l entity.Latest
@@ -183,7 +182,7 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 	return list, err
 }
 
-// fold is the id in lower case where that differs, nil where not.
+// fold returns the id in lower case if that differs, otherwise nil.
 func fold(id string) *string {
 	lower := strings.ToLower(id)
 	if lower == id {

@@ -19,27 +19,27 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// Rows of the telemetry that nobody adds to any more are sealed: packed into blocks (entity/block),
-// a tenth of their size. The sealer goes partition by partition, in a partition series by series,
-// and takes from each the rows of the hours that are due. What it does is a slice: a short
-// transaction on a connection of its own, whose commit does not wait for the disk, and which leaves
-// the database in a state that means the same as before. If it is lost, or the process ends between
-// two slices, there are rows instead of a block, and they are sealed again.
+// Rows of the telemetry to which nothing is added any more are sealed: packed into blocks
+// (entity/block), at a tenth of their size. The sealer goes partition by partition, within a
+// partition series by series, and takes from each the rows of the hours that are due. It works in
+// slices: short transactions on a connection of its own, whose commits do not wait for the disk,
+// and which leave the database in an equivalent state. If a slice is lost, or the process ends
+// between two, there are rows instead of a block, and they are sealed again.
 //
-//   - The blocks of a series do not overlap. A row may lie in the range of a block: it came later.
-//     Where both have the same place the row counts, until the sealer folds it in.
-//   - DELETE … RETURNING says what is sealed: a row that a commit has changed since the sealer looked
-//     is returned as it is now, and one that is added is left. A commit that writes a row which is
-//     being sealed waits for the end of the slice, and adds a row that lies over the block. Both lock
-//     rows in the order of the index, so neither waits for the other in a circle.
-//   - Whoever reads rows and blocks reads them in one snapshot.
-//   - Who changes blocks holds Store.sealer and a lock of the schema (changeBlocks).
+//   - The blocks of a series do not overlap. A row may lie in the range of a block if it came
+//     later. If both have the same place the row counts, until the sealer folds it in.
+//   - DELETE … RETURNING determines what is sealed: a row that a commit has changed since the
+//     sealer looked is returned in its new form, and an added one is left. A commit that writes a
+//     row that is being sealed waits for the end of the slice, and adds a row that lies over the
+//     block. Both lock rows in the order of the index, so they cannot deadlock.
+//   - Readers read rows and blocks in one snapshot.
+//   - A transaction that changes blocks holds Store.sealer and a lock of the schema (changeBlocks).
 const (
-	// DefaultSealAfter is how long nothing must have come for an hour before it is sealed.
+	// DefaultSealAfter is how long nothing must have arrived for an hour before it is sealed.
 	DefaultSealAfter = sealed.DefaultAfter
 
-	// runRows is how many rows of a series are sealed at once at most, and not many more than have
-	// sealBytes bytes of texts. A slice ends with the run after which it has lasted for sliceTime.
+	// runRows bounds how many rows of a series are sealed at once, and sealBytes, roughly, the
+	// bytes of their texts. A slice ends with the run after which it has lasted for sliceTime.
 	runRows   = block.MaxRows
 	sealBytes = 1 << 20
 	sliceTime = 20 * time.Millisecond
@@ -50,7 +50,7 @@ const (
 	maxRanges  = 32
 )
 
-// sealing is what the sealer knows of the rows that are not sealed.
+// sealing is what the sealer knows about the unsealed rows.
 type sealing struct {
 	after time.Duration // Options.SealAfter
 
@@ -67,7 +67,7 @@ func newSealing(after time.Duration) sealing {
 	return sealing{after: after, hours: sealed.NewHours(after), walked: make(map[span]struct{}), failed: make(map[span]time.Time)}
 }
 
-// touch notes that rows have come.
+// touch records new rows.
 func (s *Store) touch(rows []telemetryRow, now time.Time) {
 	if s.opts.SealAfter < 0 {
 		return
@@ -86,14 +86,14 @@ func (s *Store) touch(rows []telemetryRow, now time.Time) {
 	}
 }
 
-// forget notes that rows may have come to any hour.
+// forget records that any hour may have new rows.
 func (p *sealing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.walked)
 }
 
-// pass is what there is to seal in a partition: the rows in some ranges of times.
+// pass is the work of sealing a partition: the rows in some ranges of times.
 type pass struct {
 	span
 	froms, tos []int64
@@ -101,7 +101,7 @@ type pass struct {
 	begun      sealed.Mark
 }
 
-// plan returns what there is to seal in a partition, and whether there may be anything.
+// plan returns the pass for a partition, and whether there may be anything to seal.
 func (p *sealing) plan(s span, now time.Time, all bool) (pass, bool) {
 	one := pass{span: s, froms: []int64{s.lo}, tos: []int64{s.hi}, whole: true}
 	p.mu.Lock()
@@ -147,7 +147,8 @@ func (p *pass) has(hour int64) bool {
 	return false
 }
 
-// done notes that a pass has sealed its rows, and whether some have failed, which are tried again later.
+// done records that a pass has sealed its rows, and whether some have failed, which are retried
+// later.
 func (p *sealing) done(one pass, failed bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *Store) seals(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		// What fails stays as rows, and is tried again.
+		// Rows that could not be sealed stay, and sealing them is retried.
 		if err := s.sealSpans(ctx, false); err != nil && ctx.Err() == nil {
 			s.sealing.failures.Note(s.opts.Logger, err)
 		}
@@ -200,7 +201,7 @@ func (s *Store) sealSpans(ctx context.Context, all bool) error {
 // seriesNum is a series by the numbers of its entity and its key.
 type seriesNum struct{ entity, key int32 }
 
-// sealSpan seals what is in a pass.
+// sealSpan seals the rows of a pass.
 func (s *Store) sealSpan(ctx context.Context, p *pass) error {
 	c := sealCursor{}
 	for after := (seriesNum{math.MinInt32, math.MinInt32}); ; {
@@ -289,7 +290,7 @@ func (c *sealCursor) next(p *pass) {
 	}
 }
 
-// runError is why rows of a series from a time on stay as they are, and up to when they do.
+// runError says why the rows of a series in a range of times stay as they are.
 type runError struct {
 	seriesNum
 	from, to int64
@@ -298,8 +299,8 @@ type runError struct {
 
 func (f *runError) Unwrap() error { return f.error }
 
-// sealSlice seals rows from the cursor on, and tells how long it took. It moves the cursor on when
-// that is committed.
+// sealSlice seals rows from the cursor on, and returns how long it took. It advances the cursor
+// when that is committed.
 func (s *Store) sealSlice(ctx context.Context, p *pass, c *sealCursor) (took time.Duration, err error) {
 	began := time.Now()
 	var next sealCursor
@@ -321,7 +322,7 @@ func (s *Store) sealSlice(ctx context.Context, p *pass, c *sealCursor) (took tim
 	if err == nil {
 		*c = next
 	} else if failed, ok := errors.AsType[*runError](err); ok {
-		// The slice is tried again without these rows: it has been taken back as a whole.
+		// The slice was rolled back as a whole, and is tried again without these rows.
 		c.failed = append(c.failed, failed)
 		err = nil
 	}
@@ -362,8 +363,9 @@ const runEnd = `WITH run AS (SELECT ts, seq, row_number() OVER w AS n, sum(size)
 		(SELECT ts, seq, n FROM run WHERE n = 1 OR n <= $5 AND size <= $6 ORDER BY n DESC LIMIT 1) b
 	WHERE EXISTS (SELECT FROM entity WHERE num = $1)`
 
-// sealRun seals the first rows of a series in a range of times, and returns how many, and the time from which
-// on there are others: to if there are none. If it fails with a runError it has to be taken back.
+// sealRun seals the first rows of a series in a range of times, and returns how many, and the time
+// from which on there are others: to if there are none. If it fails with a runError the transaction
+// has to be rolled back.
 func (s *Store) sealRun(ctx context.Context, tx pgx.Tx, series seriesNum, from, to int64) (n int, next int64, err error) {
 	var first, last entity.Place
 	var more bool
@@ -424,8 +426,8 @@ func scanSealed(row pgx.CollectableRow) (r sealedRow, err error) {
 	return r, err
 }
 
-// keepOrigins notes the origins of rows that are sealed. A row without one takes that of the point
-// that it replaces away.
+// keepOrigins stores the origins of sealed rows. A row without an origin removes that of the point
+// that it replaces.
 func keepOrigins(ctx context.Context, tx pgx.Tx, series seriesNum, list []sealedRow) error {
 	var ts, seqs []int64
 	var origins [][]byte

@@ -31,7 +31,7 @@ type Store struct {
 
 	spans spans
 
-	// sealer is held, as a channel as well, by who changes blocks and uses packer and decoder, and
+	// sealer, also a channel, is held by whoever changes blocks and uses packer and decoder, and
 	// compacting by Compact, before sealer.
 	sealer, compacting chan struct{}
 	epoch              int64 // of the schema since it was opened
@@ -99,7 +99,7 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 // writes. It writes nothing any more then, and what it has read may be out of date.
 func (s *Store) TakenOver() <-chan struct{} { return s.lost }
 
-// takenOver notes that, and returns the error.
+// takenOver records that another server has taken the schema, and returns the error.
 func (s *Store) takenOver() error {
 	s.loseOnce.Do(func() { close(s.lost) })
 	return fmt.Errorf("%w: restart this one", ErrTakenOver)

@@ -14,8 +14,8 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// ReadUsage reads the usage of the store at an address, which a server may be using. It reads all rows
-// of the history. It fails with ErrSchema where there is no store, or one of another version.
+// ReadUsage reads the usage of the store at an address, which a server may be using. It reads all
+// rows of the history. It fails with ErrSchema if there is no store, or one of another version.
 func ReadUsage(ctx context.Context, address string) (u entity.Usage, err error) {
 	o := Options{}.withDefaults()
 	cfg, err := parse(address, &o)
@@ -55,8 +55,8 @@ func ReadUsage(ctx context.Context, address string) (u entity.Usage, err error) 
 	return u, tx.Commit(ctx)
 }
 
-// Usage says what the store contains and what that takes. See [entity.Store]. How much of it is free is
-// not known.
+// Usage returns what the store contains and how much space that takes. See [entity.Store]. How much
+// of it is free is not known.
 func (s *Store) Usage(ctx context.Context) (u entity.Usage, err error) {
 	defer failure.In(&err, "read the usage")
 	err = s.snapshot(ctx, func(tx pgx.Tx) error {

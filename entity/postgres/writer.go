@@ -14,10 +14,11 @@ import (
 	"github.com/greenroom-go/greenroom/internal/pgdb"
 )
 
-// writer is the only connection that writes, with what is known of the database. It holds the lock
-// of the schema, so that nobody else writes, or shares it with servers of other claims, of which the
-// row of the table greenroom lets the last one write. If the connection breaks, it is replaced, and the lock
-// taken again; if another server has held the lock in between, nothing is written any more.
+// writer is the only connection that writes, with what it caches of the database. It holds the lock
+// of the schema, so that nobody else writes, or shares the lock with servers of other claims, of
+// which the row of the table greenroom lets only the last one write. If the connection breaks, it
+// is replaced, and the lock taken again; if another server has held the lock in between, nothing is
+// written any more.
 type writer struct {
 	pgdb.Writer
 	s        *Store
@@ -78,7 +79,8 @@ func (w *writer) begin(ctx context.Context) error {
 	return w.load(ctx)
 }
 
-// claim begins an epoch: from here on, what others have read is out of date, and what they write is refused.
+// claim begins an epoch: from then on, whatever others have read is out of date, and their writes
+// are refused.
 func (w *writer) claim(ctx context.Context) error {
 	claim := int64(w.s.opts.Claim)
 	if claim > 0 {
@@ -86,7 +88,7 @@ func (w *writer) claim(ctx context.Context) error {
 			return err
 		}
 	}
-	// The same claim may come again: a server that has failed after it opens the store once more.
+	// The same claim may come again, when a server that has failed opens the store once more.
 	err := w.Conn.QueryRow(ctx, "UPDATE greenroom SET epoch = epoch + 1, claim = greatest(claim, $1::bigint) WHERE $1::bigint = 0 OR claim <= $1::bigint RETURNING epoch", claim).Scan(&w.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("%w, whose claim is higher than %d", ErrTakenOver, claim)
@@ -97,9 +99,9 @@ func (w *writer) claim(ctx context.Context) error {
 	return nil
 }
 
-// evict ends the connections of servers with lower claims that hold a lock of the schema. One that is frozen
-// in a transaction would keep its locks for as long as the kernel keeps the connection. That binds nobody who
-// runs: whoever is evicted wrongly connects again.
+// evict ends the connections of servers with lower claims that hold a lock of the schema. A server
+// that is frozen in a transaction would keep its locks for as long as the kernel keeps the
+// connection. A running server is not harmed: if it is evicted wrongly, it connects again.
 func (w *writer) evict(ctx context.Context, claim int64) error {
 	var highest int64
 	if err := w.Conn.QueryRow(ctx, "SELECT claim FROM greenroom").Scan(&highest); err != nil {
@@ -124,7 +126,7 @@ const evictWithin = 5 * time.Second
 // lockClass identifies our advisory locks ("grnr"), together with a hash of the schema's name.
 const lockClass = 0x67726e72
 
-// lockKey is what the locks of a schema have in common.
+// lockKey returns the part that the locks of a schema have in common.
 func lockKey(schema string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(schema)) // it cannot fail

@@ -212,8 +212,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// replace replaces the rows that begin in a range by others, which must begin there and
-// be in the order of time. It returns how many those are.
+// replace replaces the rows that begin in a range by others, which must begin there and be in the
+// order of time. It returns how many the others are.
 func (r rollups) replace(ctx context.Context, k *Series, step series.Span, within series.Range, rows iter.Seq2[series.Row, error]) (count int, err error) {
 	next, stop := iter.Pull2(rows)
 	defer stop()
@@ -264,7 +264,8 @@ func (r rollups) merge(ctx context.Context, k *Series, step series.Span, n int64
 		}
 	}
 	if len(list) > 0 && k.chunks[step].next(n) != n {
-		// First it is noted that it may exist: after a crash it is found, and goes with its entity.
+		// Record first that the chunk may exist, so that after a crash it is found and deleted with
+		// its entity.
 		k.put(step, chunkRun{n, n + 1})
 		if err := r.save(ctx, k); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 const MaxRules = 1000
 
 var (
-	// ErrOverlap reports that another rule is about the same type and key.
+	// ErrOverlap reports that another rule applies to the same type and key.
 	ErrOverlap = errors.New("rules overlap")
 
 	// ErrTooManyRules reports that there are MaxRules rules.
@@ -63,10 +63,9 @@ func (r *Retainer) Rule(ctx context.Context, id string) (Rule, error) {
 	return decodeRule(&doc)
 }
 
-// PutRule puts a rule in force in the place of the one of that id, if condition holds
-// for that: see entity.Runtime.PutDoc. The errors wrap series.ErrInvalid for a rule that
-// contradicts itself, ErrOverlap and ErrTooManyRules for one that cannot stand beside the
-// others, and those of PutDoc.
+// PutRule puts a rule in force, replacing the one of that id, if condition holds for that one: see
+// entity.Runtime.PutDoc. The errors wrap series.ErrInvalid for a rule that contradicts itself,
+// ErrOverlap and ErrTooManyRules for one that cannot stand beside the others, and those of PutDoc.
 func (r *Retainer) PutRule(ctx context.Context, id string, rule *series.Rule, condition string) (Rule, error) {
 	if err := rule.Check(); err != nil {
 		return Rule{}, err

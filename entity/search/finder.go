@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// CountTimeout bounds how long Count looks.
+	// CountTimeout bounds the duration of a Count.
 	CountTimeout = 25 * time.Second
 
 	// indexedChunk is how many entities are taken from the index at once.
@@ -56,12 +56,12 @@ func (f *Finder) Close() { f.index.close() }
 // Columns returns how many paths are indexed.
 func (f *Finder) Columns() int { return f.index.width() }
 
-// Each calls fn with the entities that the query has to look at, in the order of their
-// ids, and with whether each matches, until fn returns false. Entities that the store or
-// the index can rule out are passed over. fn must not keep the view.
+// Each calls fn with the entities that the query has to examine, in the order of their ids, and
+// with whether each matches, until fn returns false. Entities that the store or the index can rule
+// out are skipped. fn must not keep the view.
 //
-// It returns an error that wraps filter.ErrVisits when the filter looks at too many
-// related entities, that of ctx, or that of the store.
+// It returns an error that wraps filter.ErrVisits if the filter examines too many related entities,
+// or the error of ctx or of the store.
 func (f *Finder) Each(ctx context.Context, q Query, fn func(v entity.View, matched bool) bool) error {
 	m := NewMatcher(f.rt, q.Filter)
 	plan := q.Filter.Plan(m.env.Now)
@@ -122,9 +122,9 @@ func (f *Finder) eachIndexed(ctx context.Context, q *Query, m *Matcher, fn func(
 	}
 }
 
-// Count returns how many entities match; q.After is ignored. It has to look at every
-// entity, so it waits for the index if that would help. After CountTimeout it returns
-// ErrCountTimeout; otherwise its errors are those of Each.
+// Count returns how many entities match; q.After is ignored. It has to examine every entity, so it
+// waits for the index if that would help. After CountTimeout it returns ErrCountTimeout; otherwise
+// its errors are those of Each.
 func (f *Finder) Count(ctx context.Context, q Query) (int64, error) {
 	q.After = ""
 	began := time.Now()

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// quietAfter is how long the follower waits for a change before it looks how far the
-// order of changes has gone on without one for it.
+// quietAfter is how long the follower waits for a change before it checks how far the order of
+// changes has advanced without one for it.
 const quietAfter = 20 * time.Millisecond
 
 // follow keeps the table up to date with the changes until the index or the runtime is

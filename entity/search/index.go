@@ -15,17 +15,17 @@ const (
 	// indexFrom is how many entities there must be for the index to pay; below,
 	// reading all of them is as quick.
 	indexFrom = 10_000
-	// maxColumns bounds the indexed paths, about 40 bytes an entity each. The one
-	// whose last use is longest ago makes room.
+	// maxColumns bounds the indexed paths, about 40 bytes an entity each. The least recently used
+	// column makes room.
 	maxColumns = 24
 	// freshTimeout is how long a search waits for the index to have what was
 	// committed before the search.
 	freshTimeout = time.Second
 )
 
-// index holds in memory what filters look at: a column for each path that a filter has
-// named, with the value that each entity has there. A search goes over the columns and
-// not over the entities, which is a thousand times quicker.
+// index holds in memory what filters use: a column for each path that a filter has named, with each
+// entity's value at it. A search goes over the columns rather than the entities, which is a
+// thousand times faster.
 //
 // A column is made when a search first wants it, by reading all entities once. Until it
 // is full, searches read the store; from then on it follows the committed changes.
@@ -65,9 +65,9 @@ func (x *index) close() {
 	x.wg.Wait()
 }
 
-// lookup prepares a search of the index. ok is false where the store has to be searched
-// instead: the filter looks at something that is not indexed, a column is not there yet,
-// or the index is behind the changes. The caller must call unlock if ok is true.
+// lookup prepares a search of the index. ok is false if the store has to be searched instead,
+// because the filter uses something that is not indexed, a column does not exist yet, or the index
+// is behind the changes. The caller must call unlock if ok is true.
 func (x *index) lookup(ctx context.Context, q *Query) (found *rows, unlock func(), ok bool) {
 	paths, ok := x.paths(q)
 	if !ok || !x.ready(paths) || !x.fresh(ctx) {
@@ -93,8 +93,7 @@ func (x *index) lookup(ctx context.Context, q *Query) (found *rows, unlock func(
 	}, x.mu.RUnlock, true
 }
 
-// paths returns the columns that a search needs. ok is false where the index is of no
-// use to it.
+// paths returns the columns that a search needs. ok is false if the index cannot help it.
 func (x *index) paths(q *Query) (paths []filter.Path, ok bool) {
 	if q.Text != "" || x.rt.Stats().Registered < x.from || q.Filter.Depends().Relations || q.Filter.Depends().Related {
 		return nil, false
@@ -116,9 +115,9 @@ func (x *index) paths(q *Query) (paths []filter.Path, ok bool) {
 	return paths, len(paths) <= maxColumns
 }
 
-// await waits until the columns for a search are there, where the index is of use to it,
-// or ctx ends. A search that has to look at all entities is quicker that way: columns
-// are made by looking at all of them once, for all who wait.
+// await waits until the columns for a search exist, if the index can help it, or ctx ends. A search
+// that has to examine all entities is faster that way: columns are made by reading all of them
+// once, for all searches that wait.
 func (x *index) await(ctx context.Context, q *Query) {
 	paths, ok := x.paths(q)
 	if !ok {
@@ -162,8 +161,8 @@ func (x *index) ready(paths []filter.Path) bool {
 	return ready
 }
 
-// run begins to follow the changes, and to make columns. It does not where the runtime is
-// closed; then no column will ever be there.
+// run begins to follow the changes, and to make columns, unless the runtime is closed; then no
+// column will ever exist.
 func (x *index) run() {
 	changes, err := x.rt.Follow(x.ctx, entity.ChangesQuery{Edits: true, Presence: true})
 	if err != nil {

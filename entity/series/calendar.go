@@ -11,8 +11,8 @@ const (
 	dayMillis    = 24 * hourMillis
 )
 
-// A reading of a zone's clock is kept as the instant at which a clock in UTC
-// shows the same, in milliseconds: the wall time. So it can be calculated with.
+// The wall time of a zone is kept as the instant, in milliseconds, at which a clock in UTC shows
+// the same, so that one can calculate with it.
 
 // period is a time in which a zone is a constant offset from UTC.
 type period struct {
@@ -74,7 +74,7 @@ func (g Grid) clockEnd(ts int64) int64 {
 		if g.clockStart(p.end) == p.end {
 			return p.end
 		}
-		ts = p.end // the bucket goes on behind the change of the clock
+		ts = p.end // the bucket continues after the change of the clock
 	}
 }
 
@@ -83,8 +83,8 @@ func (g Grid) dateBucket(ts int64) (start, end int64) {
 	index := g.index(ts + periodAt(ts, g.zone).offset)
 	start = g.begin(index)
 	for {
-		// After the clock was put back over midnight it shows the day before
-		// again. That belongs to the day that has begun already.
+		// After the clock is put back over midnight it shows the previous day again. That time
+		// belongs to the day that has already begun.
 		end = g.begin(index + 1)
 		if end > ts {
 			return start, end

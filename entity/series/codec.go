@@ -13,10 +13,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// A Summary is encoded as a version, its parts as bits, and then, in the order of
-// the fields: integers as varints, numbers as their kind and a varint or eight
-// bytes, totals and quantiles as below. The encoding is a stored format: a version
-// that is written once is read for ever.
+// A Summary is encoded as a version, its parts as bits, and then, in the order of the fields:
+// integers as varints, numbers as their kind and a varint or eight bytes, totals and quantiles as
+// below. The encoding is a stored format: a version that was ever written can be read forever.
 const encodingVersion = 1
 
 // The kinds of numbers in an encoding.
@@ -61,7 +60,7 @@ func (s *Summary) AppendBinary(dst []byte) ([]byte, error) {
 // MarshalBinary implements [encoding.BinaryMarshaler] with AppendBinary.
 func (s *Summary) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// UnmarshalBinary sets the summary to the encoded one, and keeps nothing of data. If it returns an
+// UnmarshalBinary sets the summary to the encoded one. It does not retain data. If it returns an
 // error, which wraps ErrEncoding, the summary is empty.
 func (s *Summary) UnmarshalBinary(data []byte) error {
 	d := decoder{wire.Reader{Data: data}}
@@ -141,8 +140,8 @@ func appendBins(dst []byte, bins store.Store) []byte {
 	return dst
 }
 
-// decoder reads an encoding. After the first thing that is wrong it has failed,
-// and what it returns means nothing.
+// decoder reads an encoding. After the first error it has failed, and what it returns is
+// meaningless.
 type decoder struct{ wire.Reader }
 
 // float reads a float64 that is finite.

@@ -1,6 +1,5 @@
 // Package series is the mathematics of history: what can be computed from numbers in the order of
-// their time. It does no input or output, has no clock of its own, and does not know entities and
-// stores.
+// their time. It does no I/O, has no clock of its own, and knows nothing about entities and stores.
 //
 //   - [Query] makes buckets of points: minimum, maximum, average, sum, count, first,
 //     last, percentiles and rate, by a fixed step or by the calendar of a time zone
@@ -19,16 +18,16 @@
 //
 // A number is an int64 or a float64 and keeps its kind: the minimum, maximum, first, last and sum
 // of int64s is an int64. Sums are exact and rounded once at the end, so an answer does not depend
-// on how it was put together: an answer from rollups is the same to the bit as one from the values.
+// on how it was computed: an answer from rollups is identical, bit for bit, to one from the values.
 // Percentiles of many numbers are the exception; they come from a sketch with a stated error
 // ([PercentileError]). If there is no finite answer there is none, never a NaN.
 //
 // # Rollups
 //
-// A [Summary] is what a bucket is made of, and the row of a rollup. Consecutive summaries can be
-// merged, so rows of a minute can answer for an hour, including the rate: it is known how much a
-// counter went up within a row, and from the last point of one row to the first of the next. A row
-// has percentiles only if its tier says so.
+// A [Summary] is the state of a bucket, and the row of a rollup. Consecutive summaries can be
+// merged, so rows of a minute can answer for an hour, including the rate: a summary knows how much
+// a counter increased within the row, and merging adds the increase from the last point of one row
+// to the first of the next. A row has percentiles only if its tier says so.
 //
 // docs/history.md says the same for users of the HTTP API.
 package series

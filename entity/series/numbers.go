@@ -7,17 +7,17 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Numbers are values in the order of their time, column by column: what [value.Value.Raw] says of
-// each is its kind and bits. What is no number is passed over.
+// Numbers are values in the order of their time, column by column: the kind and bits of each are
+// those of [value.Value.Raw]. Values that are not numbers are skipped.
 type Numbers struct {
 	TS   []int64
 	Bits []uint64
-	// Kind is the kind of all values, or 0 where they differ: then Kinds has them.
+	// Kind is the kind of all values, or 0 if they differ; Kinds then has the kind of each.
 	Kind  value.Kind
 	Kinds []value.Kind
 }
 
-// AddNumbers is Add for each of the numbers, at a fraction of the cost. It keeps nothing of n.
+// AddNumbers is Add for each of the numbers, at a fraction of the cost. It does not retain n.
 func (a *Aggregator) AddNumbers(n Numbers) error {
 	for i := 0; i < len(n.TS); {
 		if !n.isNumber(i) {
@@ -66,7 +66,7 @@ func (n *Numbers) slice(i, j int) Numbers {
 	return s
 }
 
-// AddNumbers is Add for each of the numbers, at a fraction of the cost. It keeps nothing of n.
+// AddNumbers is Add for each of the numbers, at a fraction of the cost. It does not retain n.
 func (s *Summary) AddNumbers(n Numbers) error {
 	i := 0
 	for i < len(n.TS) && !n.isNumber(i) {
@@ -219,8 +219,8 @@ func (s *Summary) addSpan(n int64, first, last Point, low, high value.Value) {
 	s.Last = last
 }
 
-// TakesWhole reports whether [Aggregator.AddWhole] can be given what numbers from first to last
-// come to: all of them lie in one bucket, within the range, and no percentiles are asked for.
+// TakesWhole reports whether [Aggregator.AddWhole] can be given the summary of numbers from first
+// to last: all of them lie in one bucket, within the range, and no percentiles are requested.
 func (a *Aggregator) TakesWhole(first, last int64) bool {
 	if first < a.query.From || a.query.To != 0 && last >= a.query.To || a.need&keepPercentiles != 0 {
 		return false
@@ -229,8 +229,8 @@ func (a *Aggregator) TakesWhole(first, last int64) bool {
 	return last < end
 }
 
-// AddWhole adds what numbers come to, for which TakesWhole reports true, as if each were added. It
-// leaves s as it is. The error wraps ErrOrder, ErrCut and ErrTooManyBuckets.
+// AddWhole adds the summary of numbers for which TakesWhole reports true, as if each number were
+// added. It does not change s. The error wraps ErrOrder, ErrCut and ErrTooManyBuckets.
 func (a *Aggregator) AddWhole(s *Summary) error {
 	if s.Count == 0 {
 		return nil

@@ -48,8 +48,8 @@ func newSketch() *ddsketch.DDSketch {
 
 func newSketchStore() store.Store { return store.NewCollapsingLowestDenseStore(sketchBins) }
 
-// quantiles has the numbers of a bucket for its percentiles: all of them, or
-// where they are many a sketch.
+// quantiles has the numbers of a bucket for its percentiles: all of them or, if there are many, a
+// sketch.
 type quantiles struct {
 	values []value.Value
 	sorted bool
@@ -68,7 +68,7 @@ func (q *quantiles) add(n value.Value) {
 	}
 }
 
-// condense goes over to a sketch.
+// condense replaces the numbers by a sketch.
 func (q *quantiles) condense() {
 	if q.sketch != nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// restTicks is after how many times CheckpointEvery without a commit the WAL gives its room on
-// the disk back: a minute.
+// restTicks is the number of ticks of CheckpointEvery without a commit after which the WAL is
+// truncated: a minute.
 const restTicks = 120
 
 // checkpoints makes checkpoints until stop is closed.
@@ -45,7 +45,7 @@ func (s *Store) checkpoint() error {
 	return s.copies.Make(context.Background(), s.longWAL, s.beginSlice, s.endSlice)
 }
 
-// beginTruncate is begin for who truncates the WAL.
+// beginTruncate is begin for a caller that truncates the WAL.
 func (s *Store) beginTruncate() {
 	s.begin()
 	s.clearMark()

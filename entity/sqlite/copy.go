@@ -29,9 +29,9 @@ func Copy(ctx context.Context, dir, to string) (err error) {
 	return nil
 }
 
-// openReader opens the database of a store for somebody who does not have its lock. A connection that only reads
-// leaves the WAL where it is when it is the last one to close the database, as it is after a crash of the server:
-// the WAL has to be there until the store is closed, see markName.
+// openReader opens the database of a store for a caller that does not have its lock. A connection
+// that only reads leaves the WAL in place when it is the last to close the database, as it is after
+// a crash of the server: the WAL has to exist until the store is closed, see markName.
 func openReader(path string) (*sql.DB, error) {
 	if err := checkUsed(path); err != nil {
 		return nil, err

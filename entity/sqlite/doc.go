@@ -13,7 +13,7 @@
 // searches each hour in which it has rows, at about 4 µs each; the table series_hour lists those.
 //
 // Rows of finished hours are sealed: packed into blocks, at a tenth of their size (seal.go).
-// Options.SealAfter says when. Of a series with many new values these are packed at once.
+// Options.SealAfter says when. If a series has many new values, they are packed at once.
 //
 // A commit writes the change log, which has everything acknowledged, and also entities, their
 // types, relations and documents. Readings and edits of attributes move from the log into their

@@ -17,36 +17,37 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// The tail is moved into the tables in rounds, entity by entity in the order of the
-// tables, and a round in slices: a transaction each, so short that a commit can wait
-// for it, and which ends early when one does. A slice is not synced. If it is lost with
-// the power, or the process ends between two slices, the change log has all that came
-// after the last round, and moving it again ends in the same state.
+// The tail is moved into the tables in rounds, entity by entity in the order of the tables, and a
+// round in slices: a transaction each, so short that a commit can wait for it, and which ends early
+// when one does. A slice is not synced. If a loss of power undoes it, or the process ends between
+// two slices, the change log has everything that came after the last round, and moving it again
+// leads to the same state.
 const (
-	// flushBytes is the size at which the tail is moved, flushAfter the age, and
-	// flushEvery how often that is looked at. The longer it waits the more rows
-	// of a page are together, and the more is to be moved again after a crash.
+	// flushBytes is the size and flushAfter the age at which the tail is moved, and flushEvery how
+	// often these are checked. The longer the wait, the more rows of a page are written together,
+	// and the more has to be moved again after a crash.
 	flushBytes = 16 << 20
 	flushAfter = 5 * time.Second
 	flushEvery = 100 * time.Millisecond
 
-	// maxTail is where commits move rows themselves before they add more.
+	// maxTail is the size from which on commits move rows themselves before they add more.
 	maxTail = 2 * flushBytes
 
-	// sliceBytes is about how much of the tail is one slice at most, some 600 rows. It is moved
-	// in steps of stepBytes, 64 rows, a fifth of a millisecond, and ends with the step after
-	// which somebody waits. While the tail is larger than flushBytes, steps have largeStep rows
-	// and the slice ends after sliceTime.
+	// sliceBytes bounds, roughly, how much of the tail a slice moves, some 600 rows. A slice
+	// consists of steps of stepBytes, 64 rows, which take a fifth of a millisecond, and ends early
+	// after a step if somebody waits. While the tail is larger than flushBytes, steps have
+	// largeStep rows and the slice ends after sliceTime.
 	sliceBytes = 60_000
 	stepBytes  = 64 * tailRowBytes
 	largeStep  = 4 * stepBytes
 
-	// leastPause is what is left of the pause after a slice, which is as long as the slice, when
-	// the tail has nearly reached maxTail.
+	// leastPause is the pause after a slice, in times of the slice, when the tail has nearly
+	// reached maxTail. Normally the pause is as long as the slice.
 	leastPause = 0.125
 
-	// packFrom is how many rows of a series are packed into a block at once (seal.go), a step
-	// with packBytes at most. To pack a row takes a tenth of the time that it takes to insert it.
+	// packFrom is the number of rows of a series from which on they are packed into a block at once
+	// (seal.go), in steps of at most packBytes. Packing a row takes a tenth of the time of
+	// inserting it.
 	packFrom  = 256
 	packBytes = 1024 * tailRowBytes
 	packSpeed = 8
@@ -67,14 +68,13 @@ func (s *Store) flushes(stop <-chan struct{}) {
 		case <-ticker.C:
 		}
 		if s.due() {
-			// An error shows in the next commit, if it matters: the tail grows, and
-			// that is all.
+			// If an error matters, it will show in the next commit; until then the tail only grows.
 			_ = s.flush(stop)
 		}
 	}
 }
 
-// due reports whether the tail is to be moved.
+// due reports whether the tail has to be moved.
 func (s *Store) due() bool {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -82,8 +82,8 @@ func (s *Store) due() bool {
 	return t.bytes >= flushBytes || 4*t.logged > s.opts.ChangeLogBytes || t.flushed < s.Info().LastChange && time.Since(t.since) >= flushAfter
 }
 
-// flush moves what the tail has now, slice by slice, with commits in between, until
-// stop is closed.
+// flush moves the present contents of the tail, slice by slice, with commits in between, until stop
+// is closed.
 func (s *Store) flush(stop <-chan struct{}) error {
 	target := s.Info().LastChange
 	_, err := s.between(stop, func() (bool, time.Duration, error) { return s.flushNext(target) })
@@ -102,8 +102,8 @@ func (s *Store) settle(before int64) error {
 	return s.flush(nil)
 }
 
-// flushNext moves a slice unless the changes up to target are in the tables, and tells
-// how long to leave to the commits.
+// flushNext moves a slice unless the changes up to target are in the tables, and returns how long
+// to pause for commits.
 func (s *Store) flushNext(target uint64) (done bool, pause time.Duration, err error) {
 	s.beginSlice()
 	defer s.endSlice()
@@ -220,9 +220,9 @@ type picker struct {
 	parts    []part // so far
 }
 
-// step takes parts of so many bytes together, or a little more, and returns what they
-// have: of each entity all up to the change upTo, and later ones as long as there is room.
-// Rows that are packed into a block are a step of their own, whatever room there is.
+// step picks parts of about room bytes together, and returns their size: of each entity all rows up
+// to the change upTo, and later ones as long as there is room. Rows that are packed into a block
+// are a step of their own, regardless of room.
 func (p *picker) step(room int64, upTo uint64) (parts []part, bytes int64) {
 	first := len(p.parts)
 	for bytes < room && len(p.left) > 0 {
@@ -271,7 +271,7 @@ func (p *picker) run(e *tailEntity, rows []tailRow, n int, upTo uint64) (run int
 	return run, bytes
 }
 
-// moved notes what is in the tables now.
+// moved records what is in the tables now.
 func (t *tail) moved(p *picker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -322,7 +322,7 @@ func (t *transaction) move(parts []part) error {
 	return t.moveEdits(parts)
 }
 
-// complete notes up to where a round that ends with this slice went.
+// complete records the end of the round that ends with this slice.
 func (t *transaction) complete(upTo uint64) error {
 	_, err := t.query("UPDATE meta SET value = ? WHERE name = 'flushed'", 1, strconv.FormatUint(upTo, 10))
 	return err
@@ -400,8 +400,8 @@ func (l *listedHours) forget(h seriesHour) {
 	}
 }
 
-// seriesHours sees to it that the rows can be found. REQUIRES: w.loose in the order of hours
-// and series.
+// seriesHours makes sure that the rows can be found. REQUIRES: w.loose in the order of hours and
+// series.
 func (t *transaction) seriesHours() error {
 	w := t.w
 	w.starts = w.starts[:0]
@@ -420,7 +420,7 @@ func (t *transaction) seriesHours() error {
 	})
 }
 
-// computed writes who computed the values that a source has computed.
+// computed writes the origins of computed values.
 func (t *transaction) computed() error {
 	w := t.w
 	w.rows = slices.DeleteFunc(w.rows, func(r movedRow) bool { return r.source == nil })
@@ -431,7 +431,7 @@ func (t *transaction) computed() error {
 	})
 }
 
-// replay makes the tail what it was: of the changes that are not in the tables.
+// replay restores the tail from the changes that are not in the tables.
 func (s *Store) replay(ctx context.Context) error {
 	var flushed string
 	if err := s.readDB.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'flushed'").Scan(&flushed); err != nil {

@@ -9,24 +9,25 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// markName is a file that is there while the WAL has to be: from the first commit, which has made the WAL
-// durable, until the store is closed, when SQLite removes it. SQLite opens a database whose WAL is missing
-// without a word, and without what was committed last. So nobody but a Store may close the database in such a way
-// that SQLite removes the WAL: see openReader. The file has a sqlitedb.Known: SQLite takes the first damaged page of a
-// WAL for its end as well. It is not synced, so after a loss of power it may know less.
+// markName is a file that exists while the WAL has to exist: from the first commit, which has made
+// the WAL durable, until the store is closed, when SQLite removes the WAL. SQLite silently opens a
+// database whose WAL is missing, without the last commits. So only a Store may close the database
+// in such a way that SQLite removes the WAL: see openReader. The file contains a sqlitedb.Known,
+// because SQLite also takes the first damaged page of a WAL for its end. It is not synced, so after
+// a loss of power it may know less.
 const markName = "greenroom.open"
 
 // markOf returns the path of the mark of the database at path.
 func markOf(path string) string { return filepath.Join(filepath.Dir(path), markName) }
 
-// mark is what a Store writes the file with.
-// OWNER: who holds s.writing, but for Open and Close.
+// mark is a Store's access to the file. OWNER: the holder of s.writing, except in Open and Close.
 type mark struct {
-	file  *os.File // nil if it is not there
-	index *os.File // of the WAL, nil before it was needed. To close it while SQLite has the database open would give up SQLite's locks.
+	file  *os.File // nil if it does not exist
+	index *os.File // of the WAL, nil before it was needed. Closing it while SQLite has the database open would release SQLite's locks.
 }
 
-// checkFiles fails if a part of the files of the database at path is missing, which nobody is using.
+// checkFiles fails if some of the files of the database at path are missing. The database must not
+// be in use.
 func checkFiles(path string) error {
 	if err := sqlitedb.CheckFiles(path, readMark(path)); err != nil {
 		return orRemoveMark(path, err)
@@ -34,8 +35,8 @@ func checkFiles(path string) error {
 	return checkMark(path)
 }
 
-// checkUsed fails if the WAL of the database at path is missing or lacks commits. A server may be using the store: what
-// changes meanwhile, it has checked.
+// checkUsed fails if the WAL of the database at path is missing or lacks commits. A server may be
+// using the store: it has already checked what changes meanwhile.
 func checkUsed(path string) error {
 	if err := checkMark(path); err != nil {
 		return err
@@ -50,7 +51,7 @@ func checkUsed(path string) error {
 	return orRemoveMark(path, err)
 }
 
-// orRemoveMark adds to an ErrLacking how to go on nevertheless.
+// orRemoveMark adds to an ErrLacking how to continue nevertheless.
 func orRemoveMark(path string, err error) error {
 	if errors.Is(err, sqlitedb.ErrLacking) {
 		return fmt.Errorf("%w. To go on without those commits, remove %s", err, markOf(path))
@@ -80,7 +81,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readMark returns what the mark of the database at path knows.
+// readMark returns the content of the mark of the database at path.
 func readMark(path string) (known sqlitedb.Known) {
 	f, err := os.Open(markOf(path))
 	if err != nil {
@@ -91,8 +92,8 @@ func readMark(path string) (known sqlitedb.Known) {
 	return known
 }
 
-// setMark makes the mark if it is not there, and notes the commit that was just synced. On a full disk that may fail; a
-// later commit tries again, and what the mark knew before holds.
+// setMark creates the mark if it does not exist, and records the commit that was just synced. On a
+// full disk that may fail; a later commit tries again, and the previous content stays valid.
 // REQUIRES: s.writing held.
 func (s *Store) setMark() {
 	if !s.openMark(os.O_CREATE) {
@@ -110,7 +111,7 @@ func (s *Store) setMark() {
 	}
 }
 
-// openMark opens the mark, and reports whether it is there.
+// openMark opens the mark, and reports whether it exists.
 func (s *Store) openMark(flag int) bool {
 	if s.mark.file == nil {
 		f, err := os.OpenFile(markOf(s.path), os.O_RDWR|flag, 0o600)
@@ -122,8 +123,7 @@ func (s *Store) openMark(flag int) bool {
 	return true
 }
 
-// clearMark makes the mark know nothing, before the WAL is truncated. It is synced: the WAL must not lose its
-// room before.
+// clearMark clears and syncs the mark before the WAL is truncated, which must not happen first.
 // REQUIRES: s.writing held.
 func (s *Store) clearMark() {
 	if !s.openMark(0) { // it may be there from before a crash, or not be writable now
@@ -140,8 +140,8 @@ func (s *Store) clearMark() {
 	}
 }
 
-// removeMark removes the mark, before the database is closed, or where it cannot be cleared: the WAL may be missing from
-// then on.
+// removeMark removes the mark, before the database is closed or if the mark cannot be cleared: the
+// WAL may be missing from then on.
 func (s *Store) removeMark() {
 	if s.mark.file != nil {
 		_ = s.mark.file.Close()
@@ -150,8 +150,8 @@ func (s *Store) removeMark() {
 	_ = Unmark(filepath.Dir(s.path))
 }
 
-// Unmark makes a directory forget that its store was not closed, so that another database may take the place of a lost
-// one. It does nothing where there is no such store.
+// Unmark makes a directory forget that its store was not closed, so that another database may
+// replace a lost one. It does nothing if there is no such store.
 func Unmark(dir string) error {
 	if err := os.Remove(filepath.Join(dir, markName)); !os.IsNotExist(err) {
 		return err

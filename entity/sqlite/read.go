@@ -50,8 +50,8 @@ const places = ofHour + `AND (t.ts, t.seq) >= (?3, ?5) AND (t.ts, t.seq) < (?4, 
 	` + ofSeries + `AND h.hour BETWEEN ?3 / 3600000 AND ?4 / 3600000 `
 
 // sealedBlocks are the blocks of one series that may have points between two places, after the
-// columns of the rows. Blocks do not overlap: of those that begin before the first place only
-// the last may end behind it.
+// columns of the rows. Blocks do not overlap: of those that begin before the first place only the
+// last may end after it.
 const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT b.first, b.last, 0, b.data, coalesce(b.times, s.data)
 	FROM block b LEFT JOIN stamp s ON s.num = b.stamp
 	WHERE b.entity = (SELECT num FROM entity WHERE id = ?1) AND b.key = (SELECT num FROM key WHERE name = ?2)
@@ -60,12 +60,12 @@ const sealedBlocks = ` UNION ALL SELECT * FROM (SELECT b.first, b.last, 0, b.dat
 		AND (first, first_seq) <= (?3, ?5) ORDER BY first DESC, first_seq DESC LIMIT 1))
 	AND (b.first, b.first_seq) < (?4, ?6) AND (b.last, b.last_seq) >= (?3, ?5) `
 
-// ascending and descending find ?7 rows, and the blocks that have as many points: each block
-// has its first or its last point between the places, unless it spans them all, when it is the
-// only one. Whoever reads merges the two. SQLite would drop the order of a part without a limit.
+// ascending and descending find ?7 rows, and the blocks that have as many points: each block has
+// its first or its last point between the places, unless it spans them all, when it is the only
+// one. The reader merges the two. SQLite would drop the order of a part without a limit.
 //
-// All limits are +? and not ?: where a parameter itself is the limit, SQLite plans by its value,
-// and prepares the statement anew whenever it is bound, which takes ten times as long as to run it.
+// All limits are +? and not ?: if a parameter itself is the limit, SQLite plans by its value, and
+// prepares the statement again whenever it is bound, which takes ten times as long as running it.
 const (
 	ascending = sealedRows + places + "ORDER BY h.hour, t.ts, t.seq LIMIT +?7)" +
 		sealedBlocks + "ORDER BY b.first, b.first_seq LIMIT +?7)"
@@ -75,7 +75,7 @@ const (
 
 const countRows = "SELECT count(*) " + series + "AND t.kind IN (1, 2)"
 
-// isBlock stands in place of the kind of a value in what is found of a block.
+// isBlock takes the place of the kind of a value in the row of a block.
 const isBlock = 0
 
 const sealedRows = "SELECT * FROM (SELECT t.ts, t.seq, t.kind, t.value, NULL "
@@ -90,7 +90,7 @@ func (q *queries) prepare(ctx context.Context, db *sql.DB) error {
 		&q.typed:    page + "WHERE type IN (SELECT value FROM json_each(?4)) AND " + found,
 		&q.named:    page + "WHERE id IN (SELECT value FROM json_each(?5)) AND (?4 = '' OR type IN (SELECT value FROM json_each(?4))) AND " + found,
 		&q.these:    "SELECT e.num, j.key, e.created, e.revision, e.type, e.presence, e.since, e.seen FROM json_each(?1) j CROSS JOIN entity e ON e.id = j.value",
-		// Names are put in and rows are ordered by the filler, in half the time.
+		// The filler adds names and orders rows, in half the time.
 		&q.latest:     "SELECT j.key, l.key, l.ts, l.seq, l.kind, l.value FROM json_each(?1) j CROSS JOIN latest l ON l.entity = j.value",
 		&q.attributes: "SELECT j.key, a.path, a.ts, a.section, a.kind, a.value FROM json_each(?1) j CROSS JOIN attribute a ON a.entity = j.value",
 		&q.applied:    "SELECT j.key, a.source, a.n FROM json_each(?1) j CROSS JOIN applied a ON a.entity = j.value",
@@ -161,11 +161,11 @@ func (s *Store) Load(ctx context.Context, id string) (e entity.Stored, err error
 	return e, err
 }
 
-// consistentTries is how often entities are read again before commits are held up.
+// consistentTries is how often entities are read again before commits have to wait.
 const consistentTries = 3
 
-// consistently calls read, which reads the tables and the tail, again where rows of
-// edits went from one to the other meanwhile.
+// consistently calls read, which reads the tables and the tail, and again if rows of edits were
+// moved from the tail to the tables meanwhile.
 func (s *Store) consistently(read func() error) error {
 	for range consistentTries {
 		moves := s.tail.moves.Load()
@@ -244,7 +244,7 @@ func (s *Store) fillStored(f *filler, edited bool) error {
 	return scan(rows, func() error { return f.origin(rows) })
 }
 
-// order puts what an entity has in the order of [entity.Stored].
+// order sorts the contents of an entity as [entity.Stored] requires.
 func order(e *entity.Stored) {
 	slices.SortFunc(e.Latest, func(a, b entity.Latest) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(e.Attributes, func(a, b entity.StoredAttribute) int {
@@ -260,7 +260,7 @@ type filler struct {
 	names *names
 	list  []entity.Stored
 	nums  []byte // of list, as a JSON array
-	row   [8]any // as the driver has it: database/sql takes longer to convert a number than to read it
+	row   [8]any // the driver's values: database/sql takes longer to convert a number than to read it
 }
 
 // each runs a query about a JSON array and calls row for each row, with its columns in
@@ -299,9 +299,8 @@ func (f *filler) entity() (e *entity.Stored, name string, err error) {
 	return e, name, err
 }
 
-// latest adds a latest value. What an entity is beyond its latest values follows
-// of them: a reading that is the newest, by time or by sequence of what can still
-// be seen, is the latest of its keys.
+// latest adds a latest value. Other properties of the entity follow from its latest values: the
+// newest visible reading, by time or by sequence, is the latest of its keys.
 func (f *filler) latest() error {
 	e, name, err := f.entity()
 	if err != nil {
@@ -405,8 +404,8 @@ func (s *Store) Entities(ctx context.Context, q entity.ListQuery) (list []entity
 	return list, err
 }
 
-// these is Entities for a query that names them and asks nothing else. It takes half the
-// time: the ids are in order already.
+// these is Entities for a query with only IDs. It takes half the time, because the ids are already
+// in order.
 func (s *Store) these(ctx context.Context, q entity.ListQuery) (list []entity.Stored, err error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(q.IDs)))
 	after, _ := slices.BinarySearch(ids, q.After+"\x00") // the least text after it

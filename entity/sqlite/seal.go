@@ -20,25 +20,24 @@ import (
 	"github.com/greenroom-go/greenroom/internal/sqlitedb"
 )
 
-// Rows of the telemetry that nobody adds to any more are sealed: packed into blocks
-// (entity/block), a tenth of their size. The sealer goes hour by hour, as the table is, and
-// in an hour series by series; what it does is a slice like those of the flush: a short
-// transaction that is not synced, which leaves the database in a state that means the same
-// as before. If it is lost with the power, or the process ends between two slices, there
-// are rows instead of a block, and they are sealed again.
+// Rows of the telemetry to which nothing is added any more are sealed: packed into blocks
+// (entity/block), at a tenth of their size. The sealer goes hour by hour, like the table, and
+// within an hour series by series, in slices like those of the flush: short transactions that are
+// not synced, and leave the database in an equivalent state. If a loss of power undoes a slice, or
+// the process ends between two, there are rows instead of a block, and they are sealed again.
 //
-//   - The blocks of a series do not overlap. A row may lie in the range of a block: it came
-//     later. Where both have the same place the row counts, until the sealer folds it in.
-//   - Data moves only from the log into rows, or many rows of a series at once into a block,
-//     and from rows into blocks. Whoever reads looks at the log's tail first; rows and blocks
-//     are read in one statement or one snapshot.
-//   - A series whose blocks were small gets larger ones: a new block takes in the one before
-//     while that is less than twice as large. So each value is packed again some log2 times.
+//   - The blocks of a series do not overlap. A row may lie in the range of a block if it came
+//     later. If both have the same place the row counts, until the sealer folds it in.
+//   - Data moves only from the log into rows, or many rows of a series at once into a block, and
+//     from rows into blocks. Readers read the log's tail first; rows and blocks are read in one
+//     statement or one snapshot.
+//   - A series whose blocks were small gets larger ones: a new block absorbs the previous one while
+//     that is less than twice as large. So each value is repacked a logarithmic number of times.
 //   - Equal times of an entity are kept once, in the table stamp: the keys of a message have
 //     the same. Blocks share a stamp if the times are equal byte for byte; the last one that
 //     is deleted deletes it.
 const (
-	// DefaultSealAfter is how long nothing must have come for an hour before it is sealed.
+	// DefaultSealAfter is how long nothing must have arrived for an hour before it is sealed.
 	DefaultSealAfter = sealed.DefaultAfter
 
 	// A slice has sliceRows rows at most. It ends after sliceTime, or as soon as somebody
@@ -63,7 +62,7 @@ func (s *Store) seals(stop <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		// What fails stays as rows, and is tried again.
+		// Rows that could not be sealed stay, and sealing them is retried.
 		if err := s.sealHours(stop, false); err != nil {
 			s.failures.Note(s.opts.Logger, err)
 		}
@@ -148,8 +147,8 @@ func (s *Store) between(stop <-chan struct{}, slice func() (done bool, pause tim
 	}
 }
 
-// sealSlice makes one slice, if the disk has room for it, and tells how long it took, which is left
-// to the commits then.
+// sealSlice makes one slice, if the disk has room for it, and returns how long it took, which is
+// then left to the commits.
 func (s *Store) sealSlice(f func(t *transaction) (done bool, err error)) (done bool, took time.Duration, err error) {
 	s.beginSlice()
 	defer s.endSlice()
@@ -177,8 +176,8 @@ func (s *Store) sealSlice(f func(t *transaction) (done bool, err error)) (done b
 	return done, time.Since(began), nil
 }
 
-// sealCursor is how far an hour is sealed. It is moved on by a transaction; one that fails
-// is tried from there with the next pass.
+// sealCursor is how far an hour is sealed. A transaction advances it; a failed one is retried from
+// there in the next pass.
 type sealCursor struct {
 	hour, entity, key int64 // the series in work; those before it are sealed
 	failed            error // why a series stays as it is
@@ -258,8 +257,8 @@ func (t *transaction) sealSeries(hour, num, key int64) (n int, err error) {
 	return n, err
 }
 
-// pack makes blocks of rows of the tail of which a series has many: that takes a tenth of the time
-// and of the disk, and they would soon have been sealed. It leaves the other rows in w.loose.
+// pack makes blocks of the rows of series that have many in the tail: that takes a tenth of the
+// time and of the disk, and they would soon have been sealed. It leaves the other rows in w.loose.
 // REQUIRES: w.rows in the order of series.
 func (t *transaction) pack() error {
 	w := t.w
@@ -507,9 +506,9 @@ type joinCursor struct {
 	seq                uint64
 }
 
-// Compact seals all that can be sealed, slice by slice between the commits, and makes large
-// blocks of small ones. What cannot be sealed stays as rows, and the error says why. The
-// space that gets free is used for what comes; Shrink gives it back.
+// Compact seals all that can be sealed, slice by slice between the commits, and makes large blocks
+// of small ones. What cannot be sealed stays as rows, and the error says why. The freed space is
+// reused; Shrink returns it to the disk.
 func (s *Store) Compact(ctx context.Context) (err error) {
 	defer failure.In(&err, "compact")
 	if err := s.flush(ctx.Done()); err != nil {
@@ -526,8 +525,8 @@ func (s *Store) Compact(ctx context.Context) (err error) {
 	return errors.Join(failed, err, context.Cause(ctx))
 }
 
-// Shrink gives free space of the database back to the disk. Nobody can write meanwhile. The disk
-// must have room for the database once more, and so must the directory for temporary files, where
+// Shrink returns free space of the database to the disk. Nobody can write meanwhile. The disk must
+// have room for a second copy of the database, and so must the directory for temporary files, where
 // SQLite puts the copy (SQLITE_TMPDIR, TMPDIR, or /var/tmp).
 func (s *Store) Shrink(ctx context.Context) (err error) {
 	defer failure.In(&err, "shrink the database")

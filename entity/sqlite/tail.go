@@ -207,7 +207,7 @@ func (r *tailRow) sortKey() *name {
 	return r.key
 }
 
-// order is the place of a key in the tables; before all of them is that of nil.
+// order returns the place of a key in the tables; nil comes before all.
 func (n *name) order() int64 {
 	if n == nil {
 		return math.MinInt64
@@ -244,8 +244,8 @@ const noLimit = math.MaxInt32
 
 // series returns the rows of a key of an entity with from <= place < to, sorted by place, for each
 // place the last one: the first of them up to the limit, or, descending, the last. An entity may
-// have a hundred thousand rows, and who reads its history bit by bit must not sort them each time:
-// rows that lie beyond what is found already are passed over.
+// have a hundred thousand rows, and reading its history page by page must not sort all of them each
+// time: rows beyond those already found are skipped.
 func (t *tail) series(id, key string, from, to entity.Place, limit int, descending bool) []tailRow {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

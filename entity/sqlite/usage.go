@@ -45,7 +45,7 @@ func ReadUsage(ctx context.Context, dir string) (u entity.Usage, err error) {
 	return u, readUsage(ctx, conn, &u)
 }
 
-// Usage says what the store contains and what that takes. See [entity.Store].
+// Usage returns what the store contains and how much space that takes. See [entity.Store].
 func (s *Store) Usage(ctx context.Context) (u entity.Usage, err error) {
 	defer failure.In(&err, "read the usage")
 	if u.File, err = fileSize(s.path); err != nil {

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Order is how two values stand to each other, as one bit, so that a set of
-// orders is a number too.
+// Order is the order of two values, as one bit, so that a set of orders is a number too.
 type Order uint8
 
 // The orders.
 const (
 	Less    Order = 1 << iota // the first is less
-	Equal                     // they are worth the same
+	Equal                     // they are equal in value
 	Greater                   // the first is greater
 	Apart                     // they differ and are in no order: of different kinds, or bools
 )
@@ -30,11 +29,10 @@ func (o Order) Reverse() Order {
 	}
 }
 
-// Compare returns how a stands to b. Numbers are compared by what they are worth,
-// an int64 with a float64 exactly. Strings are ordered by their code points. An
-// instant is compared with a number as its milliseconds since the epoch, and with
-// a string that is a date or a time. Bools and JSON values are Equal or Apart, JSON
-// by its text. All else is Apart, and so is a NaN from everything.
+// Compare returns the order of a and b. Numbers are compared by value, an int64 with a float64
+// exactly. Strings are ordered by their code points. An instant is compared with a number as its
+// milliseconds since the epoch, and with a string that is a date or a time. Bools and JSON values
+// are Equal or Apart, JSON by its text. Everything else is Apart, and so is a NaN from everything.
 func Compare(a, b Value) Order {
 	if a.kind == b.kind {
 		return compareSame(a, b)
@@ -53,9 +51,9 @@ func Compare(a, b Value) Order {
 	}
 }
 
-// CompareNumbers returns -1, 0 or 1 as a is less than, equal to or greater than b
-// by what they are worth. The zero Value is less than all numbers. REQUIRES: both
-// are numbers other than NaN, or the zero Value.
+// CompareNumbers returns -1, 0 or 1 as a is less than, equal to or greater than b by value. The
+// zero Value is less than all numbers. REQUIRES: both are numbers other than NaN, or the zero
+// Value.
 func CompareNumbers(a, b Value) int {
 	if a.kind == 0 || b.kind == 0 {
 		return cmp.Compare(min(a.kind, 1), min(b.kind, 1))

@@ -46,10 +46,10 @@ func (k Kind) String() string {
 	}
 }
 
-// Value is a number, a bool, a text or a piece of JSON. It is immutable, may be
-// copied and shared between goroutines, and can be compared with ==, by which -0
-// differs from 0 and 1 from 1.0; [Compare] compares what values are worth. The
-// zero Value is no value: its Kind is 0, and it encodes as null.
+// Value is a number, a bool, a text or a piece of JSON. It is immutable, may be copied and shared
+// between goroutines, and can be compared with ==, by which -0 differs from 0 and 1 from 1.0;
+// [Compare] compares numbers by value. The zero Value is no value: its Kind is 0, and it encodes as
+// null.
 type Value struct {
 	text string // KindString and KindJSON
 	bits uint64 // KindFloat: the IEEE bits; KindBool: 0 or 1; else the integer
@@ -147,11 +147,11 @@ func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 // String returns the value as JSON, for messages and logs.
 func (v Value) String() string { return string(v.AppendJSON(nil)) }
 
-// Raw returns what the value is made of, for whoever packs values more tightly.
-// bits is the IEEE form of a float, 0 or 1 for a bool, and else the integer.
+// Raw returns the parts of the value, for packing values more tightly. bits is the IEEE form of a
+// float, 0 or 1 for a bool, and else the integer.
 func (v Value) Raw() (kind Kind, bits uint64, text string) { return v.kind, v.bits, v.text }
 
-// FromRaw returns the value that is made of what [Value.Raw] returned.
+// FromRaw returns the value with the parts that [Value.Raw] returned.
 func FromRaw(kind Kind, bits uint64, text string) Value {
 	return Value{kind: kind, bits: bits, text: text}
 }

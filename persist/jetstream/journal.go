@@ -21,24 +21,24 @@ const DefaultStream = "greenroom_journal"
 
 // Options configures a journal. The zero value has sensible defaults.
 type Options struct {
-	// Stream is the name of the stream, made if it does not exist: letters, digits, '_' and '-'.
-	// Its subject begins with that name; the rest is the identity of the journal. It defaults to
-	// DefaultStream.
+	// Stream is the name of the stream, which is created if it does not exist: letters, digits, '_'
+	// and '-'. Its subject begins with that name; the rest is the identity of the journal. It
+	// defaults to DefaultStream.
 	Stream string
 
-	// Replicas is how many servers have the stream if it is made. It defaults to 1.
+	// Replicas is how many servers have the stream if Open creates it. It defaults to 1.
 	Replicas int
 }
 
 var (
-	// ErrStream says that the stream cannot be used for a journal: it forgets messages, or has
-	// messages that are not a journal's, or a newer version has written it, or it or its server
+	// ErrStream says that the stream cannot be used for a journal: it discards messages, has
+	// messages that are not a journal's, was written by a newer version, or it or its server
 	// accepts only messages that are too small. Nothing was changed.
 	ErrStream = errors.New("stream not usable for a journal")
 
-	// ErrLost says that the stream no longer has what it had: a server has lost messages that it
-	// had acknowledged, or somebody has made the stream anew. What the process knows may be gone.
-	// It must open the journal again.
+	// ErrLost says that the stream has lost messages: a server has lost ones that it had
+	// acknowledged, or somebody has recreated the stream. What the process knows may be gone. It
+	// must open the journal again.
 	ErrLost = errors.New("stream has lost messages")
 )
 
@@ -48,16 +48,16 @@ type Journal struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	subject string // has the identity: nobody publishes to a stream that was made anew
-	opening uint64 // of this Open, by which its frames are known
-	chunk   int    // how many bytes of a frame a message has at most
+	opening uint64 // of this Open, identifies its frames
+	chunk   int    // the most bytes of a frame in a message
 
-	writing chan struct{} // held, as a channel so that a context can end the wait, by who publishes
-	unsure  bool          // what was published last may be in the stream; guarded by writing
+	writing chan struct{} // held by the publisher; a channel, so that a context can end the wait
+	unsure  bool          // the last publish may be in the stream; guarded by writing
 
-	reading  chan struct{} // held by who reads the log, or takes a message of its own
-	verified uint64        // how often the connection had been made anew when the log was looked at; guarded by reading
+	reading  chan struct{} // held by the reader of the log, or of a message of its own
+	verified uint64        // how often the connection had been reestablished when the log was last verified; guarded by reading
 
-	mu       sync.Mutex // guards what follows, which is changed while reading is held
+	mu       sync.Mutex // guards the fields below, which change only while reading is held
 	model    *memory.Journal
 	sums     []uint64            // of the messages that were read, see chain
 	last     string              // the header of the last one
@@ -69,14 +69,14 @@ type Journal struct {
 	own      map[uint64]place    // by sequence, what was read of this opening since it last began to send
 	outcomes map[uint64]*outcome // of the sessions of this opening, by session
 	claims   map[string]error    // what the last claim of a shard has come to, of this opening
-	broken   error               // why nothing can be done any more
+	broken   error               // why the journal no longer works
 	closed   bool
 }
 
 // session is that of a batch: each opening numbers its own.
 type session struct{ opening, session uint64 }
 
-// outcome is what became of the last batch of a session.
+// outcome is the result of the last batch of a session.
 type outcome struct {
 	number  uint64
 	refused map[int]error
@@ -84,8 +84,8 @@ type outcome struct {
 
 var _ persist.Journal = (*Journal)(nil)
 
-// Open opens the journal in a stream, and reads it. The connection is the caller's, who closes it
-// after the journal. Open fails with [ErrStream].
+// Open opens the journal in a stream, and reads it. The connection belongs to the caller, who
+// closes it after the journal. Open fails with [ErrStream].
 func Open(ctx context.Context, conn *nats.Conn, opts Options) (*Journal, error) {
 	if opts.Stream == "" {
 		opts.Stream = DefaultStream
@@ -133,7 +133,7 @@ func (j *Journal) open(ctx context.Context, conn *nats.Conn, opts Options) (err 
 	return j.catchUp(ctx)
 }
 
-// usable says what is wrong with a stream.
+// usable returns an error if a stream cannot be used.
 func usable(info *jetstream.StreamInfo) error {
 	cfg, wrong := info.Config, ""
 	switch {
@@ -164,7 +164,7 @@ func (j *Journal) Info() persist.Info {
 	return persist.Info{Kind: "jetstream", Identity: j.subject[strings.LastIndexByte(j.subject, '.')+1:]}
 }
 
-// read returns what the journal is with all that was committed before the call.
+// read returns the journal with everything that was committed before the call.
 func (j *Journal) read(ctx context.Context, what string) (*memory.Journal, error) {
 	err := context.Cause(ctx)
 	if err == nil {
@@ -176,8 +176,8 @@ func (j *Journal) read(ctx context.Context, what string) (*memory.Journal, error
 	return j.model, nil
 }
 
-// begin waits for the turn to publish, and finds out what became of what was published last. end
-// ends the turn.
+// begin waits for the turn to publish, and determines the outcome of the last publish. end ends the
+// turn.
 func (j *Journal) begin(ctx context.Context) (end func(), err error) {
 	if err := take(ctx, j.writing); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (j *Journal) begin(ctx context.Context) (end func(), err error) {
 	return func() { <-j.writing }, nil
 }
 
-// take waits for a turn, which is given back by a receive.
+// take waits for a turn, which a receive gives back.
 func take(ctx context.Context, turn chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -238,7 +238,7 @@ func (j *Journal) claim(ctx context.Context, shard string, epoch uint64) error {
 }
 
 // Commit implements [persist.Journal]. After an error, the batch may arrive later; if it is
-// committed again it is there once.
+// committed again it takes effect once.
 func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	if err := b.Check(); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	return nil
 }
 
-// errNotTaken says that a frame is not whole in the stream.
+// errNotTaken says that the stream does not have the whole frame.
 var errNotTaken = errors.New("the stream does not have all of it")
 
 func (j *Journal) commit(ctx context.Context, b *persist.Batch) error {
@@ -271,7 +271,7 @@ func (j *Journal) commit(ctx context.Context, b *persist.Batch) error {
 	return err
 }
 
-// isDone reports whether a batch was committed, and says in it what was refused.
+// isDone reports whether a batch was committed, and sets the errors of its refused appends.
 func (j *Journal) isDone(b *persist.Batch) (bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

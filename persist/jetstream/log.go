@@ -18,8 +18,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// frame is an entry of the log: a claim, or a batch with all of its appends, also those that are
-// refused at its place.
+// frame is an entry of the log: a claim, or a batch with all its appends, including those that are
+// refused.
 type frame struct {
 	Claim   *claim
 	Session uint64 // of the batch
@@ -33,18 +33,18 @@ type claim struct {
 
 var frames = codec.NewTypes(codec.Of[frame]("frame"))
 
-// header is in each message: which piece of which frame of which opening it is, and what its writer
-// had read of the log.
+// header is the header of each message. It says which piece of which frame of which opening the
+// message is, and how much of the log its writer had read.
 const header = "Greenroom-Frame"
 
-// headerBytes is what the headers of a message take at most, and what nats adds.
+// headerBytes bounds the headers of a message, including what nats adds.
 const headerBytes = 1 << 10
 
-// leastMessage is how large a message must be allowed to be: half of it is data.
+// leastMessage is the least limit of the size of a message: half of it is data.
 const leastMessage = 2 * headerBytes
 
-// chunkOf returns how many bytes of a frame a message has at most. maxMsgSize is the stream's, not
-// positive for none; the server counts the headers for both limits.
+// chunkOf returns the most bytes of a frame in a message. maxMsgSize is the stream's limit, none if
+// not positive; the server counts the headers for both limits.
 func chunkOf(maxPayload int64, maxMsgSize int32) int {
 	limit := min(maxPayload, 1<<20)
 	if maxMsgSize > 0 {
@@ -53,9 +53,8 @@ func chunkOf(maxPayload int64, maxMsgSize int32) int {
 	return int(limit) - headerBytes
 }
 
-// place is what the header says. A frame of a writer that had read another log than the one that
-// it is in has no effect: what the writer knew is not there, since a server has lost it and others
-// have written in its place.
+// place is the content of the header. A frame whose writer had read a different log has no effect:
+// a server has lost what the writer knew, and others have written in its place.
 type place struct {
 	opening, frame uint64
 	piece, of      int
@@ -80,8 +79,8 @@ func parsePlace(text string) (p place, err error) {
 	return place{}, err
 }
 
-// chain returns the sum of a message with that header, which comes after one with the sum before: it
-// stands for the whole log up to it.
+// chain returns the sum of a message with that header that follows one with the sum before. It
+// identifies the whole log up to the message.
 func chain(before uint64, at string) uint64 {
 	h := fnv.New64a()
 	h.Write(binary.LittleEndian.AppendUint64(nil, before)) // never fails, as the next one
@@ -89,8 +88,8 @@ func chain(before uint64, at string) uint64 {
 	return h.Sum64()
 }
 
-// pieces is a frame of which some pieces were read. An opening publishes one frame at a time: what is
-// not whole when the next one begins never will be.
+// pieces is a frame of which some pieces were read. An opening publishes one frame at a time: a
+// frame that is incomplete when the next one begins stays so.
 type pieces struct {
 	frame uint64
 	next  int
@@ -108,8 +107,8 @@ func (j *Journal) send(ctx context.Context, f *frame) error {
 	return err
 }
 
-// heard reads the log up to a message that the server has acknowledged. A reader may have read it
-// already, and what others have published after it.
+// heard reads the log up to a message that the server has acknowledged. A reader may already have
+// read it, and later messages of others.
 func (j *Journal) heard(ctx context.Context, sequence uint64, p place, data []byte) error {
 	if err := take(ctx, j.reading); err != nil {
 		return err
@@ -171,7 +170,8 @@ func (j *Journal) publishPiece(ctx context.Context, p place, data []byte) (seque
 	return ack.Sequence, nil
 }
 
-// catchUp reads what the stream has had at the time of the call. One reads for all that wait.
+// catchUp reads everything in the stream at the time of the call. One caller reads for all that
+// wait.
 func (j *Journal) catchUp(ctx context.Context) error {
 	j.mu.Lock()
 	j.asked++
@@ -196,7 +196,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// readAll reads what the stream has. REQUIRES: j.reading held.
+// readAll reads everything in the stream. REQUIRES: j.reading held.
 func (j *Journal) readAll(ctx context.Context) error {
 	info, err := j.stream.Info(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -217,7 +217,7 @@ func (j *Journal) fitNow() error {
 	return j.fit()
 }
 
-// fit says why nothing can be done. REQUIRES: j.mu held.
+// fit returns an error if the journal no longer works. REQUIRES: j.mu held.
 func (j *Journal) fit() error {
 	if j.closed {
 		return persist.ErrClosed
@@ -225,7 +225,7 @@ func (j *Journal) fit() error {
 	return j.broken
 }
 
-// known returns how many messages were read, and why nothing can be done.
+// known returns how many messages were read, and an error if the journal no longer works.
 func (j *Journal) known() (uint64, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -240,22 +240,22 @@ func (j *Journal) sumOf(sequence uint64) uint64 {
 	return j.sums[sequence-1]
 }
 
-// lost is lose for who does not hold j.mu.
+// lost is lose for a caller that does not hold j.mu.
 func (j *Journal) lost(format string, args ...any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lose(format, args...)
 }
 
-// lose ends the journal: the stream does not have what it had. REQUIRES: j.mu held.
+// lose ends the journal, because the stream has lost messages. REQUIRES: j.mu held.
 func (j *Journal) lose(format string, args ...any) error {
 	j.broken = fmt.Errorf("%w: %s", ErrLost, fmt.Sprintf(format, args...))
 	return j.broken
 }
 
-// verify looks whether the stream still has what was read of it when the connection was made anew: its
-// server may have come back without what it had acknowledged, and others may have filled its place.
-// REQUIRES: j.reading held.
+// verify checks after a reconnect whether the stream still has what was read of it: its server may
+// have come back without messages that it had acknowledged, and others may have written in their
+// place. REQUIRES: j.reading held.
 func (j *Journal) verify(ctx context.Context, known uint64) error {
 	made := j.conn.Stats().Reconnects
 	if made == j.verified {
@@ -268,9 +268,9 @@ func (j *Journal) verify(ctx context.Context, known uint64) error {
 	return nil
 }
 
-// compareLast looks whether the stream still has the last message that was read. What a server loses is
-// the end of a stream, and no two messages have the same header: a stream that has this one at its place
-// has all that was before it. REQUIRES: j.reading held; the stream has as many messages.
+// compareLast checks whether the stream still has the last message that was read. A server loses
+// the end of a stream, and no two messages have the same header, so a stream with this one in its
+// place has everything before it. REQUIRES: j.reading held; the stream has as many messages.
 func (j *Journal) compareLast(ctx context.Context, known uint64) error {
 	if known == 0 {
 		return nil
@@ -287,8 +287,8 @@ func (j *Journal) compareLast(ctx context.Context, known uint64) error {
 	return nil
 }
 
-// compare compares what was read up to a message with what the stream has now, by the headers, and
-// ends the journal if that is something else. REQUIRES: j.reading held; the stream has the message.
+// compare compares, by the headers, what was read up to a message with what the stream has now, and
+// ends the journal if they differ. REQUIRES: j.reading held; the stream has the message.
 func (j *Journal) compare(ctx context.Context, last uint64) error {
 	var compared, sum uint64
 	if err := j.each(ctx, 1, last, true, func(sequence uint64, at string, _ []byte) error {
@@ -340,8 +340,9 @@ func (j *Journal) readTo(ctx context.Context, last uint64) error {
 	return nil
 }
 
-// each calls f with the messages of the stream from first to last, in order, with their data unless it is to be left
-// out. What breaks off is begun anew where it was as long as it gets on. REQUIRES: j.reading held.
+// each calls f with the messages of the stream from first to last, in order, with their data unless
+// without is set. If reading is interrupted, it resumes where it was, as long as it makes progress.
+// REQUIRES: j.reading held.
 func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool, f func(sequence uint64, at string, data []byte) error) error {
 	for first <= last {
 		began := first
@@ -363,15 +364,15 @@ func (j *Journal) each(ctx context.Context, first, last uint64, withoutData bool
 	return nil
 }
 
-// patience is how long an answer of the server, and the next message of those that are there, are
-// waited for. beat is how often a server that has none says that it is there.
+// patience is how long to wait for an answer of the server, and for the next existing message. beat
+// is how often a server without further messages sends a heartbeat.
 const (
 	patience = 30 * time.Second
 	beat     = 5 * time.Second
 )
 
-// take takes the next message. What cannot be read ends the journal: what comes after it would have
-// another meaning. REQUIRES: j.reading held.
+// take processes the next message. A message that cannot be read ends the journal, because those
+// after it would have a different meaning. REQUIRES: j.reading held.
 func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []byte) error {
 	p, err := parsePlace(at)
 	void := err == nil && p.read >= sequence
@@ -400,8 +401,9 @@ func (j *Journal) take(ctx context.Context, sequence uint64, at string, data []b
 	return nil
 }
 
-// isOfAnother reports whether the writer of a message had read another log, and looks once for each
-// opening whose that is: if it is that of this process, the journal ends. REQUIRES: j.reading held.
+// isOfAnother reports whether the writer of a message had read a different log, and checks once for
+// each opening which of the two logs the stream has: if it is not that of this process, the journal
+// ends. REQUIRES: j.reading held.
 func (j *Journal) isOfAnother(ctx context.Context, p place) (bool, error) {
 	j.mu.Lock()
 	same, astray := p.read > uint64(len(j.sums)) || j.sumOf(p.read) == p.sum, j.astray[p.opening]
@@ -443,7 +445,7 @@ func (j *Journal) piece(ctx context.Context, p place, data []byte) error {
 	return j.apply(ctx, p.opening, &whole)
 }
 
-// apply does what a frame says. All that read the log do the same.
+// apply applies a frame. All readers of the log do the same.
 func (j *Journal) apply(ctx context.Context, opening uint64, f *frame) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {
@@ -460,7 +462,7 @@ func (j *Journal) apply(ctx context.Context, opening uint64, f *frame) error {
 	return nil
 }
 
-// applyBatch commits a batch that is not there yet: one whose acknowledgement was lost was
+// applyBatch commits a batch unless it was committed before: one whose acknowledgement was lost is
 // published again.
 func (j *Journal) applyBatch(ctx context.Context, opening uint64, f *frame) error {
 	of, b := session{opening, f.Session}, f.Batch

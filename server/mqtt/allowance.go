@@ -11,22 +11,22 @@ import (
 	"github.com/greenroom-go/greenroom/server/refusal"
 )
 
-// What a packet costs of the allowance of its principal besides its bytes: about as many as take as
-// much time to handle. Acknowledgements answer what the server has sent.
+// What a packet costs of the allowance of its principal besides its bytes: about as many bytes as
+// take the same time to handle. Acknowledgements answer what the server has sent.
 const (
 	packetCost = 512
 	ackCost    = 64
 )
 
-// A connection that waits does not see that its client has left, nor answers its PINGREQ. So the wait
-// is bounded, and shorter for a client that has just connected: who connects again and again must
-// not pile up connections that wait.
+// A connection that waits does not see that its client has left, nor answers its PINGREQ. So the
+// wait is bounded, and shorter for a client that has just connected: a client that connects again
+// and again must not pile up waiting connections.
 const (
 	ratePatience    = time.Minute
 	connectPatience = 10 * time.Second
 )
 
-// cost returns what a packet costs whose length is known.
+// cost returns the cost of a packet whose length is known.
 func (f *frames) cost(length uint32) int64 {
 	switch f.kind >> 4 {
 	case packets.Puback, packets.Pubrec, packets.Pubcomp:

@@ -145,8 +145,8 @@ func (h *hook) refuse(cl *mochi.Client, code packets.Code, cause, from, detail s
 	return code
 }
 
-// OnSessionEstablish has the connection before keep what is published from now on, if its session goes
-// on.
+// OnSessionEstablish makes the previous connection keep what is published from now on, if its
+// session continues.
 func (h *hook) OnSessionEstablish(cl *mochi.Client, _ packets.Packet) {
 	c, ok := cl.Net.Conn.(*conn)
 	if !ok || cl.Properties.Clean {
@@ -161,7 +161,7 @@ func (h *hook) OnSessionEstablish(cl *mochi.Client, _ packets.Packet) {
 	}
 }
 
-// takeOver takes what was kept for the session, once the client is the one that messages go to.
+// takeOver takes what was kept for the session, once messages go to this client.
 func (c *conn) takeOver() {
 	if c.former == nil {
 		return

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// missedSlack is by how much an edit that was missed may have been stamped before the last change
-	// that was not.
+	// missedSlack is how much earlier than the last seen change a missed edit may have been
+	// stamped.
 	missedSlack = time.Minute
 	// missedPage is how many entities with retained messages are looked up at once.
 	missedPage = 500
 )
 
-// missed makes up for changes that the log no longer has: subscribers get what they describe as it
-// is now, and retained messages of entities that were deleted meanwhile are dropped. All changes
-// from here on must be followed already. What has been removed is told by the documents of e/{id}/
-// to those who subscribe to the topic of one entity, but not to wildcards and layouts.
+// missed makes up for changes that the log no longer has: subscribers get the present state of what
+// has changed, and retained messages of entities that were deleted meanwhile are dropped. All later
+// changes must be followed already. Removals show in the documents of e/{id}/ for subscribers to
+// the topic of one entity, but not for wildcards and layouts.
 //
-// It reports whether all of that is done, which it is not if the store fails or ctx ends.
+// It reports whether all of that is done, which is not the case if the store fails or ctx ends.
 func (s *shadow) missed(ctx context.Context) bool {
 	since := max(0, s.at-missedSlack.Milliseconds())
 	s.broker.log.LogAttrs(ctx, slog.LevelWarn, "MQTT has missed changes that are not kept any more; subscribers get the present state", slog.Int64("since_ms", since))
@@ -37,8 +37,8 @@ func (s *shadow) missed(ctx context.Context) bool {
 	return err == nil && ctx.Err() == nil
 }
 
-// missedDeletions takes in that entities with retained messages were deleted: those that do not
-// exist, and those made since then whose messages are older.
+// missedDeletions handles the deletion of entities with retained messages: those that do not exist,
+// and those created since then whose messages are older.
 func (s *shadow) missedDeletions(ctx context.Context, since int64) error {
 	oldest := make(map[string]int64) // by entity, when its first retained message was published
 	for _, pk := range s.broker.server.Topics.Retained.GetAll() {
@@ -87,7 +87,7 @@ func (b *Broker) entityOf(name string) (id string) {
 	return id
 }
 
-// missedEdits publishes what was set, and who came and went, since then.
+// missedEdits publishes what was set, and changes of presence, since then.
 func (s *shadow) missedEdits(ctx context.Context, since int64) error {
 	return s.broker.runtime.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
 		edit := &entity.Edit{Revision: v.Revision()}
@@ -108,7 +108,7 @@ func (s *shadow) missedEdits(ctx context.Context, since int64) error {
 	})
 }
 
-// presentAll publishes the documents of entities whose topics somebody subscribes to without
+// presentAll publishes the documents of entities to whose topics clients subscribe without
 // wildcards.
 func (s *shadow) presentAll(ctx context.Context) error {
 	var failed error

@@ -117,7 +117,7 @@ func (c *conn) admit(length uint32) error {
 		return packets.ErrServerBusy
 	}
 	if c.client == nil {
-		return nil // connectTimeout goes on
+		return nil // connectTimeout keeps running
 	}
 	return c.SetDeadline(time.Now().Add(intakePatience + time.Duration(length/slowBytes)*time.Second))
 }

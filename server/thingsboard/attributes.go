@@ -195,7 +195,7 @@ func NextUpdate(ctx context.Context, rt *entity.Runtime, id string) ([]byte, err
 			return nil, nil //nolint:nilnil // documented
 		case errors.Is(err, entity.ErrClosed):
 			return nil, err
-		case err != nil || change.Edit == nil: // after other errors, Next goes on
+		case err != nil || change.Edit == nil: // after other errors, Next continues
 			continue
 		}
 		if doc, err := sharedUpdate(ctx, rt, &change); doc != nil || err != nil {

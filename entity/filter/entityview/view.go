@@ -1,4 +1,4 @@
-// Package entityview shows entities to filters: it connects package entity, which does not know
+// Package entityview presents entities to filters: it connects package entity, which does not know
 // filters, with package filter, which does not know entities.
 package entityview
 
@@ -10,10 +10,9 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Finder calls look with the entity that has an id, and does not call it where there
-// is none. It does so before it returns, on the same goroutine. An error ends the
-// search for related entities, which then has found none; what a caller wants to
-// know of it a Finder has to note.
+// Finder calls look with the entity that has an id, before it returns and on the same goroutine; it
+// does not call look if there is no such entity. An error ends the search for related entities,
+// which has then found none. The error is not reported: a Finder has to record it itself.
 type Finder func(id string, look func(entity.View)) error
 
 // View is a [filter.View] of an entity. [New] makes them. It is valid as long as the
@@ -25,9 +24,8 @@ type View struct {
 	edge value.Value // the properties of the relation that led here
 }
 
-// New returns the view of an entity. find gets hold of related entities; with nil
-// there are none to be looked at, and only relations that are decided by type and id
-// match.
+// New returns the view of an entity. find finds related entities; if it is nil, only relations that
+// are decided by type and id match.
 func New(v entity.View, find Finder) *View { return &View{View: v, find: find} }
 
 // Section returns the section that a root stands for, and whether it does.
@@ -44,7 +42,7 @@ func Section(r filter.Root) (s entity.Section, ok bool) {
 	}
 }
 
-// Lookup returns the value at a path, as [filter.View] wants it.
+// Lookup returns the value at a path, as [filter.View] requires.
 func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	switch p.Root {
 	case filter.RootID:
@@ -69,8 +67,8 @@ func (v *View) Lookup(p *filter.Path) (value.Value, bool) {
 	}
 }
 
-// Presence returns a member of a presence, as a filter has it; there are no times of a device that
-// was never heard of.
+// Presence returns a member of a presence, as a filter sees it. A device that was never heard from
+// has no times.
 func Presence(is entity.Presence, member string) (value.Value, bool) {
 	switch member {
 	case filter.PresenceOnline:
@@ -92,7 +90,7 @@ func (v *View) leaf(p *filter.Path) (value.Value, bool) {
 	return value.JSON("{}"), v.Has(section, p.Name)
 }
 
-// delta returns what desired has at a path and reported has not.
+// delta returns the value at a path in desired if reported does not have it.
 func (v *View) delta(p *filter.Path) (value.Value, bool) {
 	var desired, reported []entity.Attribute
 	for a := range v.EachAttribute(entity.Desired) {
@@ -112,8 +110,8 @@ func (v *View) delta(p *filter.Path) (value.Value, bool) {
 	return value.Value{}, false
 }
 
-// Time returns when the value at a path was measured or set. A difference is as old
-// as what is desired.
+// Time returns when the value at a path was measured or set. A leaf of delta is as old as that of
+// desired.
 func (v *View) Time(p *filter.Path) (int64, bool) {
 	switch p.Root {
 	case filter.RootLatest:
@@ -132,10 +130,10 @@ func (v *View) Time(p *filter.Path) (int64, bool) {
 	}
 }
 
-// Is reports whether the entity's type is another or extends it.
+// Is reports whether the entity's type is or extends the type with this id.
 func (v *View) Is(typeID string) bool { return v.IsA(typeID) }
 
-// Related reports whether the entity has a relation that the filter is about.
+// Related reports whether the entity has a relation that matches r.
 func (v *View) Related(r *filter.Relation, e *filter.Env) bool {
 	direction := entity.Out
 	if r.Direction == filter.From {

@@ -1,5 +1,5 @@
-// Package changelog is the form of the change log that the stores share: what they
-// keep of one commit, from which streams resume.
+// Package changelog defines the form of the change log that the stores share: the record of one
+// commit, from which streams resume.
 package changelog
 
 import (
@@ -37,8 +37,8 @@ import (
 // and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
 // byte what was missing as well.
 //
-// A row names ids and names itself, once each, so that reading it needs no other
-// table, and a commit of one entity is not full of its name.
+// A row contains each id and name once, so that reading it needs no other table, and a commit of
+// one entity does not repeat its name.
 const format = 7
 
 // What a change is.
@@ -67,7 +67,7 @@ const (
 	flagComputed // since version 7
 )
 
-// ErrDamaged says that a row was not written by Append.
+// ErrDamaged says that a row is not as Append wrote it.
 var ErrDamaged = errors.New("change log row is damaged")
 
 // logWriter writes a row.
@@ -233,10 +233,10 @@ func appendValue(dst []byte, v value.Value) []byte {
 	}
 }
 
-// Decode calls yield for each of the n changes of a row, the first of which has
-// the sequence first, until it returns false. seq is the entity's own sequence of a
-// reading, 0 where the row is of an older version. It returns ErrDamaged for anything
-// else than what Append has written, and keeps nothing of data.
+// Decode calls yield for each of the n changes of a row, the first of which has the sequence first,
+// until it returns false. seq is the entity's own sequence of a reading, 0 where the row is of an
+// older version. It returns ErrDamaged for anything that Append has not written, and does not
+// retain data.
 func Decode(data []byte, first uint64, n, committed int64, yield func(c entity.LoggedChange, seq uint64) bool) error {
 	d := decoder{Reader: wire.Reader{Data: data}}
 	if d.version = d.Byte(); d.version < 1 || d.version > format {
@@ -262,9 +262,9 @@ func Decode(data []byte, first uint64, n, committed int64, yield func(c entity.L
 // pageBytes is the size at which a page ends: each stream that resumes has one.
 const pageBytes = 512 << 10
 
-// Page returns changes after one, up to limit or pageBytes: what the stores' Changes share. read gives
-// row the rows of the log in their order, from the one that has the change after that, and
-// begins from the beginning where it is read again; the error of row ends it.
+// Page returns changes after a sequence, up to limit or pageBytes: the part of Changes that the
+// stores share. read calls row with the rows of the log in order, beginning with the one that has
+// the next change, and starts over if it has to read again; an error of row ends it.
 func Page(info entity.StoreInfo, after uint64, limit int, read func(row func(data []byte, first uint64, n, committed int64) error) error) (list []entity.LoggedChange, err error) {
 	if after > info.LastChange || after+1 < info.FirstChange {
 		return nil, fmt.Errorf("changes after %d, with %d to %d in the log: %w", after, info.FirstChange, info.LastChange, entity.ErrCursorExpired)

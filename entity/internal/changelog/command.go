@@ -14,8 +14,7 @@ const commandFormat = 1
 // flagParallel is a flag of a command.
 const flagParallel = 1
 
-// AppendCommand appends a command but for its entity, as the change log has it and the
-// stores keep it:
+// AppendCommand appends a command without its entity, as the change log and the stores keep it:
 //
 //	version, state, flags        a byte each
 //	id, name, key, by, error     uvarint length, bytes
@@ -39,8 +38,8 @@ func AppendCommand(dst []byte, c *entity.Command) []byte {
 	return appendValue(appendValue(appendValue(dst, c.Request), c.Progress), c.Result)
 }
 
-// DecodeCommand reads a command of an entity that AppendCommand has written. It returns
-// ErrDamaged for anything else, and keeps nothing of data.
+// DecodeCommand reads a command of an entity that AppendCommand has written. It returns ErrDamaged
+// for anything else, and does not retain data.
 func DecodeCommand(data []byte, id string) (entity.Command, error) {
 	d := decoder{Reader: wire.Reader{Data: data}}
 	c := d.command(id)
@@ -71,9 +70,9 @@ func (d *decoder) command(id string) *entity.Command {
 	return c
 }
 
-// Ended counts the commands that have ended by the numbers of their entities, so that a
-// store need not look with each of them whether there are too many. The zero Ended is
-// ready. It is not safe for concurrent use.
+// Ended counts the ended commands by the number of their entity, so that a store need not check for
+// each whether there are too many. The zero Ended is ready for use. It is not safe for concurrent
+// use.
 type Ended struct{ since map[int64]int }
 
 const (
@@ -83,8 +82,8 @@ const (
 	maxEnded = 1 << 16
 )
 
-// Due counts n more that have ended and reports whether the store has to look, which is
-// so for those that have not been counted.
+// Due counts n more ended commands of an entity and reports whether the store has to check, as it
+// must for an entity that has not been counted yet.
 func (e *Ended) Due(num int64, n int) bool {
 	if e.since == nil || len(e.since) >= maxEnded {
 		e.since = make(map[int64]int)

@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Counted is a series in one moment of a store.
+// Counted is a series in a store at one moment.
 type Counted interface {
 	// Ranges returns the blocks with points in a range [from, to) of times, in their order.
 	Ranges(from, to int64) ([]Range, error)
@@ -23,10 +23,10 @@ type Range struct {
 	Mixed       bool // there may be rows in the range
 }
 
-// CountNumbers counts the numbers of a series in a range [from, to) of times. It takes the number
-// of what is in a block alone, has the store count what is in rows alone, and goes point by point
-// where several may have the same place: in blocks with rows in their range, and in the ranges
-// [from, to) that are given.
+// CountNumbers counts the numbers of a series in a range [from, to) of times. It uses the counts of
+// blocks without rows in their range, lets the store count rows outside of blocks, and goes point
+// by point where several points may have the same place: in blocks with rows in their range, and in
+// the ranges apart.
 func CountNumbers(c Counted, from, to int64, apart ...[2]int64) (n int, err error) {
 	list, err := c.Ranges(from, to)
 	if err != nil {
@@ -41,7 +41,7 @@ func CountNumbers(c Counted, from, to int64, apart ...[2]int64) (n int, err erro
 			whole = append(whole, b)
 		}
 	}
-	// A block of which a part is counted apart is counted apart as a whole.
+	// A block that is partly counted apart is counted apart as a whole.
 	for grown := true; grown; {
 		grown = false
 		k.apart = union(k.apart)

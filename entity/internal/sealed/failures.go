@@ -17,7 +17,7 @@ type Failures struct {
 	logged map[string]struct{} // guarded by mu
 }
 
-// Note notes one.
+// Note counts a failure.
 func (f *Failures) Note(log *slog.Logger, err error) {
 	f.mu.Lock()
 	f.n++

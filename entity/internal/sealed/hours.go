@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// DefaultAfter is how long nothing must have come for an hour before it is sealed.
+	// DefaultAfter is how long nothing must have arrived for an hour before it is sealed.
 	DefaultAfter = 10 * time.Minute
-	// anyway is after how long an hour is sealed that still gets readings.
+	// anyway is the time after which an hour is sealed even if it still gets readings.
 	anyway = time.Hour
-	// DueRows is after how many readings an hour is sealed that still gets them.
+	// DueRows is the number of readings after which an hour is sealed even if it still gets more.
 	DueRows = 1 << 20
-	// every is how often it is looked for hours to seal.
+	// every is how often the sealer looks for hours to seal.
 	every = 10 * time.Second
 
 	// HourMS is an hour of a history.
@@ -22,10 +22,10 @@ const (
 	maxHours = 1 << 16
 )
 
-// Every is how often it is looked for hours to seal that nothing has come for so long.
+// Every returns how often to look for hours for which nothing has arrived for so long.
 func Every(after time.Duration) time.Duration { return min(every, after+time.Millisecond) }
 
-// Hours says which hours of a history have got rows since they were sealed. It is not safe for
+// Hours records which hours of a history have got rows since they were sealed. It is not safe for
 // concurrent use.
 type Hours struct {
 	after   time.Duration
@@ -34,21 +34,21 @@ type Hours struct {
 	touches uint64
 }
 
-// touch says when rows came to an hour that are not sealed.
+// touch says when an hour got rows that are not sealed.
 type touch struct {
 	first, last time.Time
 	rows        int
 	at          uint64 // of the touches of all hours
 }
 
-// NewHours returns those of a store that is opened now. Nothing must come for an hour for so long
-// before it is due.
+// NewHours returns the Hours of a store that is opened now. An hour is due once nothing has arrived
+// for it for that long.
 func NewHours(after time.Duration) Hours {
 	return Hours{after: after, opened: time.Now(), touched: make(map[int64]touch)}
 }
 
-// Touch notes that rows have come to an hour. It reports whether there were too many hours to
-// remember, so that all others are forgotten: these are due a little early.
+// Touch records that an hour has got rows. It reports whether there were too many hours to
+// remember, so that all others were forgotten and become due a little early.
 func (h *Hours) Touch(hour int64, rows int, now time.Time) (forgotten bool) {
 	t, ok := h.touched[hour]
 	if !ok {
@@ -75,7 +75,7 @@ func (h *Hours) Due(hour int64, now time.Time) bool {
 // Settled reports whether hours are due that have got no rows since the store was opened.
 func (h *Hours) Settled(now time.Time) bool { return now.Sub(h.opened) >= h.after }
 
-// Sealed notes that an hour has no rows any more.
+// Sealed records that an hour has no rows any more.
 func (h *Hours) Sealed(hour int64) { delete(h.touched, hour) }
 
 // Split returns the hours that were touched in a range [from, to) of times, in order: those that are

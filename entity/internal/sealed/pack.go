@@ -18,7 +18,8 @@ type Stored struct {
 // Has reports whether a place is in the range of a block that begins at it or before.
 func (b *Stored) Has(at entity.Place) bool { return at.Compare(b.Last) <= 0 }
 
-// Series are the blocks of a series, for the only one who changes them. They do not overlap.
+// Series gives access to the blocks of a series, to the only goroutine that changes them. The
+// blocks do not overlap.
 type Series interface {
 	// Find returns the last block that begins at a place or before, or, if behind, the first one
 	// that begins after it, nil for none.
@@ -29,8 +30,9 @@ type Series interface {
 	Replace(old []*Stored, parts []Part) error
 }
 
-// Unreadable reports whether an error is that of a block, which stays as it is. After any other
-// one the database may have ended the transaction, and nothing must be written any more.
+// Unreadable reports whether an error means that a block cannot be read; the block stays as it is.
+// After any other error the database may have ended the transaction, and nothing must be written
+// any more.
 func Unreadable(err error) bool {
 	return errors.Is(err, block.ErrDamaged) || errors.Is(err, block.ErrVersion)
 }
@@ -41,8 +43,8 @@ type Packer struct {
 	opened, merged block.Columns
 }
 
-// Seal makes blocks of rows of a series, at least one, with what they lie over, and returns how
-// many rows these are: only those before the next block.
+// Seal makes blocks of rows of a series, at least one row, merging the blocks over which they lie,
+// and returns how many rows it took: only those before the next block.
 func (p *Packer) Seal(s Series, run *block.Columns) (n int, err error) {
 	first := placeAt(run, 0)
 	over, err := s.Find(first, false)
@@ -60,8 +62,9 @@ func (p *Packer) Seal(s Series, run *block.Columns) (n int, err error) {
 	return rows.Len(), p.fold(s, &rows, over)
 }
 
-// fold makes a block of rows, with those of the block in whose range they begin, or of those
-// before them while these are small, nil for none.
+// fold makes a block of rows. over is the block in whose range they begin, which is merged with
+// them, or the one before them, nil for none: that is absorbed, with those before it, while they
+// are small.
 func (p *Packer) fold(s Series, rows *block.Columns, over *Stored) error {
 	if over != nil && over.Has(placeAt(rows, 0)) {
 		if err := s.Open(over, &p.opened); err != nil {
@@ -109,7 +112,7 @@ func (p *Packer) replace(s Series, old []*Stored, c *block.Columns) error {
 	return s.Replace(old, parts)
 }
 
-// Join makes one block of that at a place, and those behind it that fit.
+// Join merges the block at a place with the following blocks that fit.
 func (p *Packer) Join(s Series, at entity.Place) error {
 	b, err := s.Find(at, false)
 	if err != nil || b == nil {
@@ -139,8 +142,8 @@ func (p *Packer) Join(s Series, at entity.Place) error {
 	return p.replace(s, old, &all)
 }
 
-// Cut removes a block, or the points of it that lie before a time, at most limit of them. It
-// returns how many, and the last place of them.
+// Cut removes a block, or its points before a time, at most limit of them. It returns how many it
+// removed, and the place of the last.
 func (p *Packer) Cut(s Series, b *Stored, before int64, limit int) (n int, last entity.Place, err error) {
 	if b.Last.TS < before && b.Count <= limit {
 		return b.Count, b.Last, s.Replace([]*Stored{b}, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/greenroom-go/greenroom/entity"
 )
 
-// Within returns those of the points, which are in order, that lie in from <= place < to.
+// Within returns the points with from <= place < to; points must be in order.
 func Within(points []entity.Point, from, to entity.Place) []entity.Point {
 	at := func(place entity.Place) int {
 		i, _ := slices.BinarySearchFunc(points, place, func(p entity.Point, place entity.Place) int { return p.Place().Compare(place) })
@@ -16,8 +16,8 @@ func Within(points []entity.Point, from, to entity.Place) []entity.Point {
 	return points[first:max(first, at(to))]
 }
 
-// Overlay merges what is old and what lies over it, both in the order that is asked for, up to
-// limit: of two in the same place that of over counts.
+// Overlay merges old and over, both in the requested order, up to limit: of two in the same place,
+// the one of over counts.
 func Overlay[T any](old, over []T, limit int, descending bool, place func(*T) entity.Place) []T {
 	switch {
 	case len(over) == 0:

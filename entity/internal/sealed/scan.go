@@ -8,23 +8,23 @@ import (
 	"github.com/greenroom-go/greenroom/entity/block"
 )
 
-// A scan reads one moment of the database for so many blocks and rows at most; the next ones are
-// read in another. So it keeps the database from forgetting what is out of date for a moment only.
+// A scan reads at most so many blocks and rows in one snapshot, and the next ones in another, so
+// that it keeps the database from removing outdated rows only for a moment.
 const (
 	ScanBlocks = 64
 	ScanRows   = 8192
 )
 
-// Unpacker is what unpacks blocks for a query.
+// Unpacker unpacks blocks for a query.
 type Unpacker struct {
 	block.Decoder
 	Columns block.Columns
 }
 
-// Unpackers are those that no query uses. The zero value has none. It is safe for concurrent use.
+// Unpackers is a pool of unused Unpackers. The zero value is empty. It is safe for concurrent use.
 type Unpackers struct{ pool sync.Pool }
 
-// Take returns one for a query, which gives it back.
+// Take returns an Unpacker for a query, which must give it back.
 func (u *Unpackers) Take() *Unpacker {
 	if u, ok := u.pool.Get().(*Unpacker); ok {
 		return u
@@ -32,7 +32,7 @@ func (u *Unpackers) Take() *Unpacker {
 	return new(Unpacker)
 }
 
-// Give takes one back.
+// Give returns an Unpacker to the pool.
 func (u *Unpackers) Give(unpacker *Unpacker) { u.pool.Put(unpacker) }
 
 // Scanner hands out a series in chunks, page by page: rows, and the blocks that they lie over.
@@ -46,8 +46,8 @@ type Scanner struct {
 	mixed   block.Columns  // a buffer
 }
 
-// Scan calls page until all is handed out. It calls Begin, Block for each block, and End unless
-// Block said that it was enough.
+// Scan calls page until everything is handed out. page must call Begin, Block for each block, and
+// End unless Block returned false.
 func (p *Scanner) Scan(page func() error) error {
 	for p.From.Compare(p.To) < 0 {
 		before := p.From
@@ -61,7 +61,7 @@ func (p *Scanner) Scan(page func() error) error {
 	return nil
 }
 
-// Begin begins a page with what lies over blocks: all points from p.From up to the horizon.
+// Begin begins a page with the rows that lie over blocks: all points from p.From up to the horizon.
 func (p *Scanner) Begin(over []entity.Point, horizon entity.Place) {
 	p.over, p.horizon = over, horizon
 }
@@ -94,8 +94,8 @@ func (p *Scanner) loose(to entity.Place) error {
 	}
 }
 
-// Block hands out the next block, as it is where no row lies over it, with the rows before it. It
-// reports whether the page can have more. b is not used afterwards.
+// Block hands out the rows before the next block, and the block, unchanged if no row lies over it.
+// It reports whether the page can have more. b is not used afterwards.
 func (p *Scanner) Block(b block.Block) (more bool, err error) {
 	h, err := block.ReadHeader(b.Values)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *Scanner) Block(b block.Block) (more bool, err error) {
 	return true, p.overlaid(behind)
 }
 
-// overlaid hands out what is unpacked up to a place, with the rows that lie over it.
+// overlaid hands out the unpacked points up to a place, with the rows that lie over them.
 func (p *Scanner) overlaid(end entity.Place) error {
 	n := 0
 	for n < len(p.over) && p.over[n].Place().Compare(end) < 0 {

@@ -1,5 +1,5 @@
-// Package sealed is what stores share that keep a part of a history in blocks: rows that
-// came later lie over a block until they are folded into it.
+// Package sealed is shared by stores that keep a part of a history in blocks. Rows that came later
+// lie over a block until they are folded into it.
 package sealed
 
 import (
@@ -11,15 +11,14 @@ import (
 	"github.com/greenroom-go/greenroom/entity/value"
 )
 
-// Part is a part of a history on its way into a store.
+// Part is a part of a history to be written to a store.
 type Part struct {
 	First, Last    entity.Place
 	Count, Numbers int
 	block.Block
 }
 
-// Encode packs points into as few blocks of about the same size as they fit into. It leaves
-// c as it is.
+// Encode packs points into as few blocks as possible, of about the same size. It does not change c.
 func Encode(e *block.Encoder, c *block.Columns) ([]Part, error) {
 	n := c.Len()
 	if n <= block.MaxRows {
@@ -51,8 +50,8 @@ func numbers(c *block.Columns) (n int) {
 
 func placeAt(c *block.Columns, i int) entity.Place { return entity.Place{TS: c.TS[i], Seq: c.SeqAt(i)} }
 
-// Merge makes dst, which is neither of them, the points of both. Of two in the same place
-// that of over counts.
+// Merge sets dst to the points of old and over. Of two in the same place, the one of over counts.
+// dst must be neither of them.
 func Merge(dst, old, over *block.Columns) {
 	dst.Reset()
 	for i, j := 0, 0; i < old.Len() || j < over.Len(); {
@@ -79,7 +78,7 @@ func Merge(dst, old, over *block.Columns) {
 
 func add(dst, from *block.Columns, i int) { dst.Append(from.TS[i], from.SeqAt(i), from.Value(i)) }
 
-// TextBytes is how many bytes the texts have.
+// TextBytes returns how many bytes the texts have.
 func TextBytes(c *block.Columns) (n int) {
 	for _, text := range c.Texts {
 		n += len(text)

@@ -1,18 +1,18 @@
-// Package wire reads the small binary forms in which this module stores things.
-// They are written with [encoding/binary].
+// Package wire reads the small binary formats in which this module stores data. They are written
+// with [encoding/binary].
 package wire
 
 import "encoding/binary"
 
-// Reader reads from the front of Data, which it does not copy. After the first thing
-// that is not there it has Failed, Data is empty, and whatever it returns is zero; so
-// who reads looks once, at the end. It is not safe for concurrent use.
+// Reader reads from the front of Data, which it does not copy. After the first value that is
+// missing, Failed is set, Data is empty, and whatever it returns is zero, so a caller need check
+// only once, at the end. It is not safe for concurrent use.
 type Reader struct {
 	Data   []byte
 	Failed bool
 }
 
-// Fail gives up, as for data that ends too early.
+// Fail sets Failed, as for data that ends too early.
 func (r *Reader) Fail() { r.Data, r.Failed = nil, true }
 
 // Byte reads one byte.
@@ -59,7 +59,7 @@ func (r *Reader) Uint64() uint64 {
 	return v
 }
 
-// Count reads how many things follow, of a byte each at least.
+// Count reads the number of the following elements, each of at least a byte.
 func (r *Reader) Count() int {
 	n := r.Uvarint()
 	if n > uint64(len(r.Data)) {
@@ -69,7 +69,7 @@ func (r *Reader) Count() int {
 	return int(n)
 }
 
-// Bytes reads a count of bytes and these, which stay those of Data.
+// Bytes reads a length and that many bytes. The result shares the memory of Data.
 func (r *Reader) Bytes() []byte {
 	n := r.Count()
 	b := r.Data[:n]
@@ -77,5 +77,5 @@ func (r *Reader) Bytes() []byte {
 	return b
 }
 
-// Text reads a count of bytes and these.
+// Text reads a length and that many bytes as a string.
 func (r *Reader) Text() string { return string(r.Bytes()) }

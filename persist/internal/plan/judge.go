@@ -6,9 +6,10 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// Judge decides what of a batch is refused, and returns the errors by place. It calls accept with
-// each append that is not, in order, before it looks at the next one. last returns the number of
-// an id, with what was accepted so far, and epoch that of a shard, 0 if it was never claimed.
+// Judge decides which appends of a batch are refused, and returns the errors by index. It calls
+// accept with each append that is not refused, in order, before it examines the next. last returns
+// the number of an id, including what was accepted so far, and epoch that of a shard, 0 if it was
+// never claimed.
 func Judge(b *persist.Batch, last, epoch func(name string) uint64, accept func(a *persist.Append)) (refused map[int]error) {
 	refused = make(map[int]error)
 	wrong := make(map[string]error) // by id
@@ -27,7 +28,7 @@ func Judge(b *persist.Batch, last, epoch func(name string) uint64, accept func(a
 	return refused
 }
 
-// check returns the error with which an append to an id with that number is refused.
+// check returns the error with which an append is refused, given the last number of its id.
 func check(a *persist.Append, last uint64, epoch func(shard string) uint64) error {
 	if a.Shard != "" {
 		if epoch := epoch(a.Shard); a.Epoch < epoch {

@@ -1,4 +1,4 @@
-// Package plan decides what of a batch is refused, and turns the rest into rows, for
+// Package plan decides which appends of a batch are refused, and turns the others into rows, for
 // journals that keep them in tables.
 package plan
 
@@ -8,8 +8,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// Journal is what a plan has to know of a journal. What it gives out is taken back by the
-// journal if the batch is not committed.
+// Journal is what a plan needs from a journal. The journal takes back the numbers that it has given
+// out if the batch is not committed.
 type Journal interface {
 	// Find returns an id, as the journal has it or as the batch has left it so far.
 	Find(id string) *ID
@@ -31,18 +31,18 @@ type ID struct {
 	Last, Erased, Sent int64
 
 	Fresh   bool // it is new
-	Dirty   bool // it is changed by the batch, in more than by events
+	Dirty   bool // the batch changes it by more than events
 	touched bool
 }
 
 // NewID returns an id that was never written to.
 func NewID(id string) *ID { return &ID{ID: id, Part: persist.PartOf(id)} }
 
-// Plan is what a batch writes. The zero value can be used.
+// Plan is what a batch writes. The zero value is ready for use.
 type Plan struct {
 	Batch     *persist.Batch
 	Touched   []*ID
-	Erased    []*ID // what there was of them is deleted before anything is written
+	Erased    []*ID // everything of them is deleted before anything is written
 	Events    []Event
 	Messages  []Message
 	States    []Payload // one for each id
@@ -99,8 +99,7 @@ type reminderKey struct {
 	key   string
 }
 
-// Make plans a batch, and returns the errors of the appends that are refused, by their
-// places.
+// Make plans a batch, and returns the errors of the refused appends, by index.
 func (p *Plan) Make(j Journal, b *persist.Batch) (refused map[int]error) {
 	p.Forget()
 	p.j, p.Batch = j, b
@@ -113,7 +112,7 @@ func (p *Plan) Make(j Journal, b *persist.Batch) (refused map[int]error) {
 	return Judge(b, find, j.Epoch, func(a *persist.Append) { p.add(k, a) })
 }
 
-// Forget forgets the batch and keeps the room of the rows.
+// Forget forgets the batch and keeps the memory of the rows.
 func (p *Plan) Forget() {
 	for _, k := range p.Touched {
 		k.Fresh, k.touched, k.Dirty = false, false, false
@@ -134,7 +133,7 @@ func empty[T any](list *[]T) {
 	*list = (*list)[:0]
 }
 
-// erasure stands for a payload that is none.
+// erasure stands for the missing payload of an erasure.
 var erasure = &persist.Payload{Data: []byte{}}
 
 // add adds an append that is not refused.
@@ -180,7 +179,7 @@ func (p *Plan) add(k *ID, a *persist.Append) {
 	}
 }
 
-// place appends a row, or puts it in the place of an earlier one with the same key.
+// place appends a row, or replaces an earlier one with the same key.
 func place[K comparable, R any](rows *[]R, at map[K]int, key K, row R) {
 	if i, ok := at[key]; ok {
 		(*rows)[i] = row
