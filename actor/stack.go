@@ -110,8 +110,9 @@ func (i *inquiry) stacks() (all []*core) {
 	return all
 }
 
-// cutInit ends the waits of c, if it is in its first Init, and of those above it: the parent, whose callback that keeps
-// from returning, is about to end. It ends the context of the Init as well, and what that waits for later.
+// cutInit ends the waits of c, if it is in its first Init, and of the children in their first Init above it: they keep
+// a callback of an actor that is about to end from returning. The contexts of the Inits end as well, and waits that they
+// begin later fail at once.
 func (c *core) cutInit() {
 	c.mu.Lock()
 	if c.phase != starting || c.ext != nil && c.ext.cut {
@@ -129,7 +130,8 @@ func (c *core) cutInit() {
 	}
 }
 
-// mustCutInit reports whether c, about to begin its first Init above that actor, comes too late for cutInit.
+// mustCutInit reports whether c, which is about to begin its first Init above that actor, was not there yet when cutInit
+// was called.
 func (c *core) mustCutInit(below *core) bool {
 	return below != nil && (c.parent.ending() || below.isStarting() && below.ending())
 }
