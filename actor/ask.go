@@ -242,8 +242,9 @@ func (c *core) waitsAside(aside bool) (changed bool) {
 
 // waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
 // when c handles other messages meanwhile and has not begun with this one. Where that are several,
-// they are in all: if c is reentrant, all of its handlers keep its end, and what it begins only then, and one that waits
-// in such a way that c handles nothing else meanwhile keeps all others.
+// they are in all: if c is reentrant, its end waits for all of its handlers, and so does
+// a request that it begins only after them (handlesLast); a handler that waits in such a way that c handles
+// nothing else meanwhile keeps all others.
 func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -255,7 +255,7 @@ func (c *core) signal(s signal) {
 	c.mu.Unlock()
 	interrupt(c.sys(), life, inquiries)
 	for _, other := range above {
-		other.cutInit()
+		other.cutInitOf(c)
 	}
 	if wake {
 		c.sched().ready(c, nil)
@@ -313,7 +313,7 @@ func (c *core) adopt(child *core) bool {
 	if child.isSignificant() {
 		ext.significant++
 	}
-	if c.parent != nil && c.handled == 0 { // in its first turn, unless that was about signals
+	if c.parent != nil && c.handled == 0 { // has handled no message yet: most often in its first turn
 		child.flags.Or(min(c.depth()+1, depthMost) << depthShift)
 	}
 	return true

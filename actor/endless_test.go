@@ -138,3 +138,37 @@ type asksInInit struct{ init func(ctx *actor.Context[any]) }
 
 func (a *asksInInit) Init(ctx *actor.Context[any]) error     { a.init(ctx); return nil }
 func (a *asksInInit) Receive(*actor.Context[any], any) error { return nil }
+
+// The child is told to stop while it waits with the context of its parent, which is in its first Init, too.
+func TestTheStopOfAChildDoesNotEndTheWaitsOfItsParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		silent := actor.SpawnFunc(sys, "silent", func(ctx *actor.Context[any], m any) error {
+			actor.Promise(ctx, m.(get))
+			return nil
+		})
+		quick := actor.SpawnFunc(sys, "quick", func(ctx *actor.Context[any], m any) error {
+			actor.Reply(ctx, m.(get), 1)
+			return nil
+		})
+		children, outcome := make(chan actor.Ref[any], 1), make(chan error, 1)
+		go actor.Spawn[any](sys, "", func() *asksInInit {
+			return &asksInInit{func(parent *actor.Context[any]) {
+				actor.Spawn[any](parent, "", func() *asksInInit {
+					return &asksInInit{func(child *actor.Context[any]) {
+						children <- child.Self()
+						_, _ = actor.Ask(parent, silent, get{})
+					}}
+				})
+				_, err := actor.Ask(parent, quick, get{})
+				outcome <- err
+			}}
+		})
+		child := <-children
+		synctest.Wait()
+		child.Stop()
+		if err := <-outcome; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -268,9 +268,9 @@ func (c *cell[M]) tryStart() (err error) {
 			c.core.leaveUser()
 			err = recovered(failure)
 		}
-		if ext := c.core.ext; ext != nil && ext.inInit {
+		if c.core.phase != starting { // before, others may make the extension
 			c.core.mu.Lock()
-			ext.inInit = false
+			c.core.ext.inInit = false
 			c.core.mu.Unlock()
 		}
 		if err != nil { // an incarnation that never was has nothing to terminate

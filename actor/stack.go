@@ -126,7 +126,15 @@ func (c *core) cutInit() {
 	c.mu.Unlock()
 	interrupt(c.sys(), life, inquiries)
 	for _, other := range above {
-		other.cutInit()
+		other.cutInitOf(c)
+	}
+}
+
+// cutInitOf is cutInit for c above that actor, unless c is there because the other waits with c's context: then c is its
+// parent, and lives on.
+func (c *core) cutInitOf(below *core) {
+	if !c.isAbove(below) {
+		c.cutInit()
 	}
 }
 
