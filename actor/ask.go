@@ -115,7 +115,7 @@ func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked 
 	return from, before, asked, nil
 }
 
-// interrupter is a wait that an order to stop cuts short.
+// interrupter is a wait that others can end: an order to stop, or the end of a cycle.
 type interrupter interface {
 	interrupt(why error)
 	over() bool
@@ -242,8 +242,8 @@ func (c *core) waitsAside(aside bool) (changed bool) {
 
 // waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
 // when c handles other messages meanwhile and has not begun with this one. Where that are several,
-// they are in all: if c is reentrant, its end waits for all of its handlers, and so does
-// a request that it begins only after them (handlesLast); a handler that waits in such a way that c handles
+// they are in all: if c is reentrant, its end waits for all of its handlers, and so does a request
+// that it begins only after them (handlesLast); a handler that waits in such a way that c handles
 // nothing else meanwhile keeps all others.
 func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	c.mu.Lock()
@@ -729,7 +729,7 @@ func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
 // over reports whether nobody waits any more.
 func (a *call[R]) over() bool { return a.settled.Load() }
 
-// interrupt ends an ask whose asker has been told to stop.
+// interrupt ends the call with that error.
 func (a *call[R]) interrupt(why error) { a.expire(why, nil) }
 
 // await returns when the call is settled, with its error. A later answer is dropped. asked says that

@@ -130,9 +130,9 @@ type extension struct {
 	escalated []*core // children whose failure became this actor's own, owned by the turn
 	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
 	told      bool    // told to stop: the handler's context has ended, guarded by mu
-	inInit    bool    // the Init of a later incarnation has not returned, guarded by mu
-	cut       bool    // the same as told, for an incarnation that another one follows; guarded by mu
+	cut       bool    // the same, for an incarnation that another one follows; guarded by mu
 	killed    bool    // told to end without delay, guarded by mu
+	inInit    bool    // the Init of a later incarnation has not returned, guarded by mu
 
 	recent []Failure // the last failures, oldest first, guarded by mu
 
@@ -238,25 +238,18 @@ func (c *core) signal(s signal) {
 	ext.signals = append(ext.signals, s)
 	c.flags.Or(signaled)
 	wake := c.scheduleTurn()
-	var life *lifetime
-	var inquiries []interrupter
-	var above []*core
+	var x cut
 	switch {
 	case s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping):
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
-		life, inquiries = c.cutShort() // a handler that waits, or watches its context, need not finish
-		above = ext.inquiry.stacks()
+		x = c.cutShort() // a handler that waits, or watches its context, need not finish
 	case (s.kind == sigHalt || s.kind == sigGiveUp) && (c.phase <= running || ext.inInit): // it may wait for a sibling that waits for the group's restart
 		ext.cut = true
-		life, inquiries = c.cutShort()
-		above = ext.inquiry.stacks()
+		x = c.cutShort()
 	}
 	c.mu.Unlock()
-	interrupt(c.sys(), life, inquiries)
-	for _, other := range above {
-		other.cutInitOf(c)
-	}
+	x.end(c)
 	if wake {
 		c.sched().ready(c, nil)
 	} else if s.mode == stopKill {

@@ -89,55 +89,52 @@ func TestARestartOfAllEndsTheWaitOfAChildInItsInit(t *testing.T) {
 
 // Found by internal/attack: the same for a sibling that is in an Init of its own.
 func TestARestartOfAllEndsTheWaitOfASiblingInItsInit(t *testing.T) {
-	for _, later := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t, actor.Supervise(actor.AllForOne))
-			outcome := make(chan error, 1)
-			first := actor.SpawnFunc(sys, "first", func(ctx *actor.Context[any], m any) error {
-				if m == "fail" {
-					return errBroken
-				}
-				return nil
-			})
-			hold, held := make(chan struct{}), make(chan struct{})
-			inits := 0
-			spawn := func() actor.Ref[any] {
-				return actor.Spawn[any](sys, "", func() *asksInInit {
-					return &asksInInit{func(ctx *actor.Context[any]) {
-						if inits++; inits == 1 == later {
-							return
-						}
-						if hold != nil {
-							close(held)
-							<-hold
-							hold = nil
-							_, err := actor.Ask(ctx, first, get{})
-							outcome <- err
-						}
-					}}
+	for name, later := range map[string]bool{"first": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.Supervise(actor.AllForOne))
+				outcome := make(chan error, 1)
+				first := actor.SpawnFunc(sys, "first", func(ctx *actor.Context[any], m any) error {
+					if m == "fail" {
+						return errBroken
+					}
+					return nil
 				})
-			}
-			if later {
-				_ = sys.Restart(spawn().PID())
-			} else {
-				go spawn()
-			}
-			<-held
-			first.Tell(bg, "fail")
-			synctest.Wait() // it is suspended, and waits until its sibling has stopped
-			began := time.Now()
-			close(hold)
-			if err := <-outcome; time.Since(began) > 0 {
-				t.Errorf("later %t: after %v: %v", later, time.Since(began), err)
-			}
+				hold, held := make(chan struct{}), make(chan struct{})
+				inits := 0
+				spawn := func() actor.Ref[any] {
+					return actor.Spawn[any](sys, "", func() *asksInInit {
+						return &asksInInit{func(ctx *actor.Context[any]) {
+							if inits++; inits == 1 == later {
+								return
+							}
+							if hold != nil {
+								close(held)
+								<-hold
+								hold = nil
+								_, err := actor.Ask(ctx, first, get{})
+								outcome <- err
+							}
+						}}
+					})
+				}
+				if later {
+					_ = sys.Restart(spawn().PID())
+				} else {
+					go spawn()
+				}
+				<-held
+				first.Tell(bg, "fail")
+				synctest.Wait() // it is suspended, and waits until its sibling has stopped
+				began := time.Now()
+				close(hold)
+				if err := <-outcome; time.Since(began) > 0 {
+					t.Errorf("after %v: %v", time.Since(began), err)
+				}
+			})
 		})
 	}
 }
-
-type asksInInit struct{ init func(ctx *actor.Context[any]) }
-
-func (a *asksInInit) Init(ctx *actor.Context[any]) error     { a.init(ctx); return nil }
-func (a *asksInInit) Receive(*actor.Context[any], any) error { return nil }
 
 // The child is told to stop while it waits with the context of its parent, which is in its first Init, too.
 func TestTheStopOfAChildDoesNotEndTheWaitsOfItsParent(t *testing.T) {
@@ -172,3 +169,8 @@ func TestTheStopOfAChildDoesNotEndTheWaitsOfItsParent(t *testing.T) {
 		}
 	})
 }
+
+type asksInInit struct{ init func(ctx *actor.Context[any]) }
+
+func (a *asksInInit) Init(ctx *actor.Context[any]) error     { a.init(ctx); return nil }
+func (a *asksInInit) Receive(*actor.Context[any], any) error { return nil }

@@ -155,9 +155,9 @@ func (c *core) defers(s signal) bool {
 	if ends {
 		c.mu.Lock()
 		c.ext.cut = true
-		life, inquiries := c.cutShort()
+		x := c.cutShort()
 		c.mu.Unlock()
-		interrupt(c.sys(), life, inquiries)
+		x.end(c)
 	}
 	return true
 }
@@ -203,33 +203,45 @@ func (c *core) waitsToCheck() (waits []inquiry) {
 
 // endCycles ends those of c's waits that are part of a cycle.
 func (c *core) endCycles(waits []inquiry) {
-	for _, i := range waits {
-		if err := c.deadlock(i.target(), i.call); err != nil && i.call != nil {
+	for _, i := range waits { // each has a call: nobody is above a handler whose stack was set aside
+		if err := c.deadlock(i.target(), i.call); err != nil {
 			i.call.interrupt(err)
 		}
 	}
 }
 
-// cutShort returns the actor's context, nil if it has none, and what its handlers wait for.
-// REQUIRES: c.mu held.
-func (c *core) cutShort() (life *lifetime, inquiries []interrupter) {
-	ext := c.ext
-	for _, i := range append([]*inquiry{&ext.inquiry}, c.waitingHandlers()...) {
-		for ; i != nil && i.call != nil; i = i.before {
-			inquiries = append(inquiries, i.call)
-		}
-	}
-	return ext.life, inquiries
+// cut is what ends when callbacks are cut short.
+type cut struct {
+	life  *lifetime     // the context, nil if there is none
+	waits []interrupter // what handlers wait for
+	above []*core       // who is above the actor on its stack
 }
 
-// interrupt ends waits, with what cutShort has returned.
-func interrupt(sys *System, life *lifetime, inquiries []interrupter) {
-	if life != nil {
-		life.end()
-		sys.sched.settle()
+// cutShort returns what is to end of c's callbacks. REQUIRES: c.mu held.
+func (c *core) cutShort() cut {
+	ext := c.ext
+	x := cut{life: ext.life, above: ext.inquiry.stacks()}
+	for _, i := range append([]*inquiry{&ext.inquiry}, c.waitingHandlers()...) {
+		for ; i != nil && i.call != nil; i = i.before {
+			x.waits = append(x.waits, i.call)
+		}
 	}
-	for _, inquiry := range inquiries {
-		inquiry.interrupt(context.Canceled)
+	return x
+}
+
+// end ends it. c is the actor with the callbacks.
+func (x cut) end(c *core) {
+	if x.life != nil {
+		x.life.end()
+		c.sys().sched.settle()
+	}
+	for _, wait := range x.waits {
+		wait.interrupt(context.Canceled)
+	}
+	for _, other := range x.above {
+		if !other.isAbove(c) { // else it is a parent, which is there because c waits with its context, and lives on
+			other.cutInit()
+		}
 	}
 }
 

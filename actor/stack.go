@@ -119,32 +119,20 @@ func (c *core) cutInit() {
 		c.mu.Unlock()
 		return
 	}
-	ext := c.needExtLocked()
-	ext.cut = true
-	life, inquiries := c.cutShort()
-	above := ext.inquiry.stacks()
+	c.needExtLocked().cut = true
+	x := c.cutShort()
 	c.mu.Unlock()
-	interrupt(c.sys(), life, inquiries)
-	for _, other := range above {
-		other.cutInitOf(c)
-	}
+	x.end(c)
 }
 
-// cutInitOf is cutInit for c above that actor, unless c is there because the other waits with c's context: then c is its
-// parent, and lives on.
-func (c *core) cutInitOf(below *core) {
-	if !c.isAbove(below) {
-		c.cutInit()
-	}
-}
-
-// mustCutInit reports whether c, which is about to begin its first Init above that actor, was not there yet when cutInit
-// was called.
+// mustCutInit reports whether the parent, or the child below in its first Init, was cut short before c was on the stack,
+// on which it is about to begin its first Init.
 func (c *core) mustCutInit(below *core) bool {
-	return below != nil && (c.parent.ending() || below.isStarting() && below.ending())
+	return below != nil && (c.parent.ending() || below != c.parent && below.isStarting() && below.ending())
 }
 
-// endInit ends what cutInit began, when the first Init has returned, and c's first phase.
+// endInit ends the first phase, when Init has returned. Unless c itself was told to stop, its waits are cut short no
+// longer.
 func (c *core) endInit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
