@@ -137,7 +137,7 @@ bench-test: $(GOLANGCI) ## Lint and test the benchmark's own code, with tiny siz
 	cd bench && ../$(GOLANGCI) run --allow-parallel-runners ./... && $(GO) mod tidy -e -diff && $(GO) test -count=1 ./...
 
 .PHONY: soak
-soak: setup ## Run a cluster in trouble for half an hour, greenroom verify for an hour, and the long forms of the tests, attack, stress and fuzz for more than another one, and say what ran.
+soak: setup ## Run a cluster in trouble for half an hour, greenroom verify for an hour, and for 40 minutes the long forms of the tests, attacks on the engine, stress and fuzz, and say what ran.
 	scripts/soak.sh $(SOAK_SECONDS) $(VERIFY_SECONDS)
 
 .PHONY: clean

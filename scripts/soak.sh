@@ -100,12 +100,14 @@ raced() {
   CGO_ENABLED=1 go test -race -count=1 -timeout=1h ./cmd/greenroom
   CGO_ENABLED=1 go test -race -count=1 -timeout=1h -run Sim ./cluster
 }
+
 attack() {
   local status=0
   told go test -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
   told env GOMAXPROCS=1 go test -tags=invariants -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
   return "$status"
 }
+
 stress() { scripts/stress.sh "$third"; }
 fuzz() { scripts/fuzz.sh 100000x "$third"; }
 

@@ -3,6 +3,7 @@ package attack_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,7 +126,7 @@ func (w *world) mayBeCycle(e *edge) bool {
 		}
 		seen[n] = true
 		n.edges.mu.Lock()
-		all := append([]*edge(nil), n.edges.all...)
+		all := slices.Clone(n.edges.all)
 		n.edges.mu.Unlock()
 		for _, next := range all {
 			if next.overlaps(e.begin) && reach(next) {

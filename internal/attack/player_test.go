@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,7 @@ func (l *letter) String() string {
 
 func (l *letter) anyForward(f func(*node) bool) bool {
 	l.mu.Lock()
-	all := append([]*node(nil), l.forwarded...)
+	all := slices.Clone(l.forwarded)
 	l.mu.Unlock()
 	for _, n := range all {
 		if f(n) {
@@ -89,7 +90,7 @@ type node struct {
 
 func (n *node) anyChild(f func(*node) bool) bool {
 	n.mu.Lock()
-	all := append([]*node(nil), n.children...)
+	all := slices.Clone(n.children)
 	n.mu.Unlock()
 	for _, c := range all {
 		if f(c) || c.anyChild(f) {
@@ -670,6 +671,15 @@ func (p *player) letter(r *rand.Rand, to *node, of *letter) *letter {
 	return l
 }
 
+// request is letter for what is asked and whose outcome the handler does not wait for.
+func (p *player) request(r *rand.Rand, to *node, of *letter) *letter {
+	l := p.letter(r, to, of)
+	l.asked = true
+	l.unsure.Store(true)
+	l.sent()
+	return l
+}
+
 func (p *player) doTell(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 	w, n := p.n.w, p.n
 	to := w.pick(nil, r)
@@ -777,10 +787,7 @@ func (p *player) doAskThen(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 	if to == nil {
 		return
 	}
-	l := p.letter(r, to, of)
-	l.asked = true
-	l.unsure.Store(true)
-	l.sent()
+	l := p.request(r, to, of)
 	limited := !w.strict || l.late
 	x := w.expect(p, nil, "outcome of "+l.String())
 	if to.inline {
@@ -834,10 +841,7 @@ func (p *player) doFuture(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 		if to == nil {
 			return
 		}
-		l := p.letter(r, to, of)
-		l.asked = true
-		l.unsure.Store(true)
-		l.sent()
+		l := p.request(r, to, of)
 		f := &future{to: to, l: l, limited: !w.strict || l.late}
 		if to.inline {
 			defer w.end(w.begin(p.n, to, "tell", l))
