@@ -222,7 +222,7 @@ func (c *core) inquired(before *inquiry) {
 // before, and may be nil.
 func (i *inquiry) lend(c *core) {
 	if i != nil {
-		i.lender = i.stack.carry(c)
+		i.lender, _ = i.stack.carry(c)
 	}
 }
 

@@ -426,7 +426,8 @@ func (c *core) firstTurn(failed func(error)) (err error) {
 			c.sched().ready(c, nil)
 		}
 	}()
-	if below = c.parent.carry(c); c.mustCutInit(below) {
+	var ending bool
+	if below, ending = c.parent.carry(c); c.mustCutInit(below, ending) {
 		c.cutInit()
 	}
 	err = c.impl().tryStart()

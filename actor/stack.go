@@ -79,22 +79,22 @@ func (c *core) above() *core {
 	return c.ext.inquiry.stack
 }
 
-// carry puts another actor on the top of the stack that c is on, and returns who is below it there, nil if c is the
-// root: that has no handlers, and any number of goroutines.
-func (c *core) carry(other *core) (below *core) {
+// carry puts another actor on the top of the stack that c is on, and returns who is below it there and whether that one
+// is about to end; nil if c is the root: that has no handlers, and any number of goroutines.
+func (c *core) carry(other *core) (below *core, ending bool) {
 	if c == nil || c.parent == nil {
-		return nil
+		return nil, false
 	}
 	for {
 		c.mu.Lock()
 		ext := c.needExtLocked()
 		next := ext.inquiry.stack
 		if next == nil {
-			ext.inquiry.stack = other
+			ext.inquiry.stack, ending = other, ext.ending()
 		}
 		c.mu.Unlock()
 		if next == nil {
-			return c
+			return c, ending
 		}
 		c = next
 	}
@@ -126,20 +126,23 @@ func (c *core) cutInit() {
 }
 
 // mustCutInit reports whether the parent, or the child below in its first Init, was cut short before c was on the stack,
-// on which it is about to begin its first Init.
-func (c *core) mustCutInit(below *core) bool {
-	return below != nil && (c.parent.ending() || below != c.parent && below.isStarting() && below.ending())
+// on which it is about to begin its first Init. ending says that the one below is about to end.
+func (c *core) mustCutInit(below *core, ending bool) bool {
+	if below == nil || below == c.parent {
+		return ending
+	}
+	return c.parent.ending() || ending && below.isStarting()
 }
 
 // endInit ends the first phase, when Init has returned. Unless c itself was told to stop, its waits are cut short no
 // longer.
 func (c *core) endInit() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.setPhaseLocked(running)
 	if ext := c.ext; ext != nil && ext.cut && !ext.told {
 		ext.cut, ext.life = false, nil
 	}
+	c.mu.Unlock()
 }
 
 // putDown takes the actor directly above c from the stack, which was at its top. c may be nil.
@@ -200,7 +203,8 @@ func (c *core) isLentBy(other *core) bool {
 func (c *core) mount(below *core, depth int32) {
 	c.ext.nesting.Store(depth)
 	c.ext.goroutine.Store(currentG())
-	c.ext.below.Store(below.carry(c))
+	below, _ = below.carry(c)
+	c.ext.below.Store(below)
 }
 
 // dismount ends what mount began. It comes before the end of the turn: then another goroutine may mount c.
