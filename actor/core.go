@@ -244,7 +244,7 @@ func (c *core) signal(s signal) {
 		ext.told = true
 		ext.killed = ext.killed || s.mode == stopKill
 		x = c.cutShort() // a handler that waits, or watches its context, need not finish
-	case (s.kind == sigHalt || s.kind == sigGiveUp) && (c.phase <= running || ext.inInit): // it may wait for a sibling that waits for the group's restart
+	case c.isCutShortBy(s):
 		ext.cut = true
 		x = c.cutShort()
 	}
@@ -254,6 +254,20 @@ func (c *core) signal(s signal) {
 		c.sched().ready(c, nil)
 	} else if s.mode == stopKill {
 		c.sched().wakeMonitor() // somebody has to see that the handler ends
+	}
+}
+
+// isCutShortBy reports whether callbacks that are under way end early because of that word of the supervisor: they may
+// wait for a sibling that waits for the group's restart. A reentrant actor may have some after one of them has failed.
+// REQUIRES: c.mu held.
+func (c *core) isCutShortBy(s signal) bool {
+	switch s.kind {
+	case sigHalt, sigGiveUp:
+		return c.phase <= running || c.ext.inInit || c.phase == suspended && c.traits.reentrant()
+	case sigRestart:
+		return c.phase == suspended && c.traits.reentrant()
+	default:
+		return false
 	}
 }
 

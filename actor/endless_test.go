@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -166,6 +167,81 @@ func TestTheStopOfAChildDoesNotEndTheWaitsOfItsParent(t *testing.T) {
 		child.Stop()
 		if err := <-outcome; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// The child is two above its parent: on an Inline actor that the parent sends to.
+func TestTheStopOfAParentEndsTheInitOfAChildOnAnInlineActor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		silent := actor.SpawnFunc(sys, "silent", func(ctx *actor.Context[any], m any) error {
+			actor.Promise(ctx, m.(get))
+			return nil
+		})
+		outcome := make(chan error, 1)
+		inline := actor.SpawnFunc(sys, "inline", func(_ *actor.Context[any], m any) error {
+			m.(func())()
+			return nil
+		}, actor.Inline())
+		parent := actor.SpawnFunc(sys, "parent", func(parent *actor.Context[any], _ any) error {
+			inline.Tell(parent, func() {
+				actor.Spawn[any](parent, "", func() *asksInInit {
+					return &asksInInit{func(child *actor.Context[any]) {
+						_, err := actor.Ask(child, silent, get{})
+						outcome <- err
+					}}
+				})
+			})
+			return nil
+		})
+		parent.Tell(bg, 1)
+		synctest.Wait() // the Init waits
+		began := time.Now()
+		parent.Stop()
+		if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Found by internal/attack: a handler of the reentrant actor has failed, and another one is under way, which spawns.
+func TestARestartOfAllEndsTheWaitOfAnInitOnAHandlerOfWhoHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold, held := make(chan struct{}), make(chan struct{})
+		sys := actortest.NewSystem(t, actor.Supervise(actor.AllForOne, actor.Decide(func(error) actor.Directive {
+			<-held
+			return actor.Restart
+		})))
+		var sibling actor.Ref[any] // halted first, since it is the younger one
+		outcome := make(chan error, 1)
+		failing := actor.SpawnFunc(sys, "failing", func(ctx *actor.Context[any], m any) error {
+			if m == "fail" {
+				return errBroken
+			}
+			_ = ctx.Sleep(time.Second) // meanwhile the other handler fails
+			actor.Spawn[any](ctx, "", func() *asksInInit {
+				return &asksInInit{func(child *actor.Context[any]) {
+					close(held)
+					<-hold
+					_, err := actor.Ask(child, sibling, get{})
+					outcome <- err
+				}}
+			})
+			return nil
+		}, actor.Reentrant())
+		sibling = actor.SpawnFunc(sys, "sibling", func(ctx *actor.Context[any], m any) error {
+			actor.Reply(ctx, m.(get), 1)
+			return nil
+		})
+		failing.Tell(bg, "spawn")
+		failing.Tell(bg, "fail")
+		<-held
+		synctest.Wait() // its siblings are halted
+		began := time.Now()
+		close(hold)
+		if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

@@ -241,6 +241,7 @@ func (x cut) end(c *core) {
 	for _, other := range x.above {
 		if !other.isAbove(c) { // else it is a parent, which is there because c waits with its context, and lives on
 			other.cutInit()
+			c.cutChildrenAbove(other)
 		}
 	}
 }

@@ -125,6 +125,26 @@ func (c *core) cutInit() {
 	x.end(c)
 }
 
+// cutChildrenAbove ends the waits of the children of c in their first Init above that other actor. Who is below them may
+// go on: an Inline actor, or a child of one.
+func (c *core) cutChildrenAbove(other *core) {
+	other.mu.Lock()
+	var above []*core
+	if other.ext != nil {
+		above = other.ext.inquiry.stacks()
+	}
+	other.mu.Unlock()
+	for _, next := range above {
+		if next.isLentBy(other) || next.isAbove(c) { // and was there already
+			continue
+		}
+		if next.parent == c {
+			next.cutInit()
+		}
+		c.cutChildrenAbove(next)
+	}
+}
+
 // mustCutInit reports whether the parent, or the child below in its first Init, was cut short before c was on the stack,
 // on which it is about to begin its first Init. ending says that the one below is about to end.
 func (c *core) mustCutInit(below *core, ending bool) bool {

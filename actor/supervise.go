@@ -14,7 +14,8 @@ const (
 	// OneForOne affects only the child that failed.
 	OneForOne Strategy = iota
 	// AllForOne affects all children: when one is restarted, all are, stopped in the reverse order
-	// of their start and started again in that order.
+	// of their start and started again in that order. In such a restart an Init must not ask a sibling
+	// that was spawned after its own actor: that one starts later, and the ask waits until its time is up.
 	AllForOne
 	// RestForOne is AllForOne for the child that failed and those started after it.
 	RestForOne

@@ -429,8 +429,10 @@ func (s *starter) Init(ctx *actor.Context[mail]) error {
 	if n.w.faults > 0 && r.IntN(40) == 0 {
 		return planned(r.Uint64())
 	}
+	// A later Init may wait for a sibling that starts after it, and so may the Init of who is on its stack.
+	limited := !s.first || n.w.groups && n.parent != nil && n.parent.inline
 	for range r.IntN(3) {
-		s.waitOrTell(ctx, r, !s.first, &letter{hops: 2})
+		s.waitOrTell(ctx, r, limited, &letter{hops: 2})
 	}
 	s.ready = true
 	return nil
