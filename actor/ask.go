@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -263,7 +264,7 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 			for _, i := range c.waitingHandlers() {
 				all = i.split(all)
 			}
-			return inquiry{}, all
+			return inquiry{}, c.decision().split(all)
 		}
 		if i.aside {
 			i = inquiry{stack: i.stack}
@@ -280,18 +281,29 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 		return inquiry{}, i.split(nil)
 	case i.isOver():
 		return inquiry{}, nil
+	case i.call == nil && i.asked == nil: // else its handler is about to go on
+		return c.decision(), nil
 	}
 	return i, nil
 }
 
-// waitsForNobody reports whether no handler of c waits, as is usual where somebody is about to wait for c.
+// decision returns that c waits for its supervisor, if it has failed: until that one has a turn c handles nothing. A
+// signal that ends this otherwise gives c a turn. REQUIRES: c.mu held.
+func (c *core) decision() inquiry {
+	if c.phase != suspended || c.scheduled {
+		return inquiry{}
+	}
+	return inquiry{stack: c.parent}
+}
+
+// waitsForNobody reports whether c waits for nobody, as is usual where somebody is about to wait for c.
 func (c *core) waitsForNobody() bool {
 	if c == nil {
 		return true
 	}
 	c.mu.Lock()
 	ext := c.ext
-	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.stack == nil && ext.reentry == nil
+	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.stack == nil && ext.reentry == nil && c.phase != suspended
 	c.mu.Unlock()
 	return free
 }
@@ -377,12 +389,24 @@ func (c *core) deadlock(target *core, call interrupter) error {
 	return nil
 }
 
+// endCycle ends a wait for c, which has just become suspended, if it keeps c's supervisor from a decision.
+func (c *core) endCycle() {
+	if c.parent.waitsForNobody() {
+		return
+	}
+	first, second := search{failed: c}, search{failed: c, names: true}
+	if first.leads(c.parent, nil) && second.leads(c.parent, nil) {
+		second.call.interrupt(c.cycle(second.path))
+	}
+}
+
 // search follows those who wait for each other.
 type search struct {
-	call  interrupter // the wait that it looks for, or an ask for whose outcome somebody waits
-	steps int
-	names bool    // keep the path
-	path  []*core // from the first who waits to the one who waits with call
+	call   interrupter // the wait that it looks for, or an ask for whose outcome somebody waits
+	failed *core       // if not nil, it looks for any wait for that one that its supervisor must end
+	steps  int
+	names  bool    // keep the path
+	path   []*core // from the first who waits to the one who waits with call
 }
 
 // leads reports whether the chain of those who wait leads from at, for whom somebody waits with
@@ -395,12 +419,18 @@ func (s *search) leads(at *core, call interrupter) bool {
 			s.path = append(s.path, at)
 		}
 		i, all := at.waitingFor(call)
+		if at == s.failed && call != nil {
+			if s.call = call; i.stack == at.parent || slices.ContainsFunc(all, func(i inquiry) bool { return i.stack == at.parent }) {
+				return true
+			}
+			break
+		}
 		for _, i := range all {
-			if !i.isOver() && (i.isWaitFor(s.call) || s.leads(i.target(), i.call)) {
+			if !i.isOver() && (s.isFor(&i) || s.leads(i.target(), i.call)) {
 				return true
 			}
 		}
-		if i.isWaitFor(s.call) {
+		if s.isFor(&i) {
 			return true
 		}
 		at, call = i.target(), i.call
@@ -408,6 +438,9 @@ func (s *search) leads(at *core, call interrupter) bool {
 	s.path = s.path[:begin]
 	return false // or others wait for each other in a circle, and are about to be told so
 }
+
+// isFor reports whether i is the wait that is looked for.
+func (s *search) isFor(i *inquiry) bool { return s.failed == nil && i.isWaitFor(s.call) }
 
 // cycleNames is how many actors of a cycle its error names.
 const cycleNames = 10

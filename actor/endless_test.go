@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,103 @@ func TestARestartOfAllEndsTheWaitOfAnInitOnAHandlerOfWhoHasFailed(t *testing.T) 
 		close(hold)
 		if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
 			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// Found by internal/attack: a failed actor handles nothing until its supervisor has decided, and that one's handler
+// waits for it, itself or by the Init of another child.
+func TestASupervisorThatWaitsForItsFailedChildIsTold(t *testing.T) {
+	wait := map[string]func(ctx *actor.Context[any], failed actor.Ref[any]) error{
+		"Ask": func(ctx *actor.Context[any], failed actor.Ref[any]) error {
+			_, err := actor.Ask(ctx, failed, get{})
+			return err
+		},
+		"Init": func(ctx *actor.Context[any], failed actor.Ref[any]) (err error) {
+			actor.Spawn[any](ctx, "", func() *asksInInit {
+				return &asksInInit{func(ctx *actor.Context[any]) { _, err = actor.Ask(ctx, failed, get{}) }}
+			})
+			return err
+		},
+		"Wait": func(ctx *actor.Context[any], failed actor.Ref[any]) error {
+			_, err := failed.Wait(ctx)
+			return err
+		},
+		"Ask and room": func(ctx *actor.Context[any], failed actor.Ref[any]) error {
+			failed.Tell(ctx, "more")
+			_, err := actor.Ask(ctx, failed, get{})
+			return err
+		},
+		"room": func(ctx *actor.Context[any], failed actor.Ref[any]) error {
+			for range 2 {
+				if err := failed.TryTell(ctx, "more"); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	for name, wait := range wait {
+		for when, first := range map[string]bool{"fails before": true, "fails meanwhile": false} {
+			for kind, opts := range map[string][]actor.SpawnOption{"plain": nil, "reentrant": {actor.Reentrant()}} {
+				t.Run(name+" "+when+" "+kind, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						sys := actortest.NewSystem(t)
+						hold, outcome := make(chan struct{}), make(chan error, 1)
+						parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+							child := actor.SpawnFunc(ctx, "child", func(_ *actor.Context[any], m any) error {
+								if m == "fail" {
+									<-hold
+									return errBroken
+								}
+								return nil
+							}, append(opts, actor.Bounded(1, actor.Block))...)
+							child.Tell(ctx, "fail")
+							if first {
+								close(hold)
+								_ = actor.Blocking(ctx, func() error { time.Sleep(time.Second); return nil })
+							} else {
+								time.AfterFunc(time.Second, func() { close(hold) })
+							}
+							outcome <- wait(ctx, child)
+							return nil
+						})
+						began := time.Now()
+						parent.Tell(bg, 1)
+						if err := <-outcome; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > time.Second {
+							t.Errorf("after %v: %v", time.Since(began), err)
+						} else if !strings.Contains(err.Error(), "/parent/child -> /parent") && !strings.Contains(err.Error(), "/parent -> /parent/child") {
+							t.Errorf("the error does not say so: %v", err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A request that a handler of the failed actor has at hand is answered all the same.
+func TestAHandlerThatWaitsAnswersItsRequestAfterAnotherHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		outcome := make(chan error, 1)
+		parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+			child := actor.SpawnFunc(ctx, "child", func(ctx *actor.Context[any], m any) error {
+				if m == "fail" {
+					return errBroken
+				}
+				_ = ctx.Sleep(time.Second)
+				actor.Reply(ctx, m.(get), 1)
+				return nil
+			}, actor.Reentrant())
+			time.AfterFunc(time.Second/2, func() { child.Tell(bg, "fail") })
+			_, err := actor.Ask(ctx, child, get{})
+			outcome <- err
+			return nil
+		})
+		parent.Tell(bg, 1)
+		if err := <-outcome; err != nil {
+			t.Error(err)
 		}
 	})
 }

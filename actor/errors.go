@@ -28,7 +28,8 @@ var (
 
 	// ErrDeadlock says that an ask, a Forward, or a wait for room or for the end of an actor would
 	// have closed a cycle of actors that wait for each other, so that none of them could ever
-	// continue. Nothing was sent; a forwarded request no longer has an asker.
+	// continue. Nothing was sent, unless the cycle closed later, because an actor in it failed or was
+	// about to stop; a forwarded request no longer has an asker.
 	ErrDeadlock = errors.New("wait would close a cycle of waiting actors; tell, AskThen and Reentrant actors do not")
 
 	// ErrTooManyWaiting says that so many handlers of the system are waiting, each with its stack

@@ -285,6 +285,9 @@ func (c *cell[M]) waitAside(leave func()) {
 	c.core.mu.Lock()
 	*i, c.core.ext.inquiry = c.core.ext.inquiry, inquiry{}
 	header, asker, merged, mergedOf := s.header, s.asker, s.merged, s.mergedOf
+	if i.call == nil && !taken { // it waits for no actor
+		i.asked = asker
+	}
 	s.header, s.asker, s.merged, s.mergedOf = nil, nil, nil, nil
 	s.cur, s.resumed = nil, nil
 	r.waiting = append(r.waiting, i)
@@ -304,7 +307,9 @@ func (c *cell[M]) waitAside(leave func()) {
 	c.core.mu.Lock()
 	at := slices.Index(r.waiting, i)
 	r.waiting = slices.Delete(r.waiting, at, at+1)
-	c.core.ext.inquiry = *i
+	if c.core.ext.inquiry = *i; i.call == nil {
+		c.core.ext.inquiry.asked = nil
+	}
 	s.header, s.asker, s.merged, s.mergedOf = header, asker, merged, mergedOf
 	s.cur, s.resumed = &under, &under
 	var due []signal

@@ -3,6 +3,7 @@ package actor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -136,6 +137,13 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 			return gaveUp(wait, err)
 		}
 	}
+	if o.here { // above the wait for the answer, which ends only when the request is in
+		before, ok := from.inquire(inquiry{call: wait, first: at})
+		if !ok {
+			return gaveUp(wait, noRoom(ctx))
+		}
+		defer from.inquired(before)
+	}
 	parent, deadline := ask.asker()
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
@@ -161,10 +169,13 @@ func gaveUp(wait roomWaiter, err error) (verdict, error) {
 // waitForRoom waits until the message is taken or refused, or ctx ends.
 func waitForRoom(ctx context.Context, wait roomWaiter) (verdict, error) {
 	v := wait.wait(ctx.Done())
-	if v == verdictWait {
-		return v, noRoom(ctx)
+	if v != verdictWait {
+		return v, nil
 	}
-	return v, nil
+	if why := wait.interrupted(); errors.Is(why, ErrDeadlock) {
+		return v, why
+	}
+	return v, noRoom(ctx)
 }
 
 // noRoom says that there was no room as long as ctx lasted.

@@ -17,6 +17,7 @@ type roomWait[M any] struct {
 	replaces func() bool                        // reports whether the message needs no room
 	put      func() (old envelope[M], did bool) // puts the message into the queue; nil when it has
 	taken    bool
+	why      error       // why it ends before that, nil if its context says so
 	replaced bool        // put has replaced old, which is the waiter's to discard
 	old      envelope[M] // see replaced
 }
@@ -26,6 +27,7 @@ type roomWaiter interface {
 	interrupter
 	wait(done <-chan struct{}) verdict
 	giveUp() verdict
+	interrupted() error // why wait has ended, nil if nobody has interrupted it
 }
 
 // roomQueue is who waits for room, first in first out. Guarded by the actor's lock.
@@ -99,7 +101,7 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
 	if told := r.c.core.sched().waitFor(r.waiter.told, done); told && r.taken {
-		return r.ended(verdictTaken) // without the lock: who tells has written taken before
+		return r.ended(verdictTaken) // without the lock: who tells has written taken before, and nobody does after
 	}
 	return r.giveUp()
 }
@@ -120,8 +122,19 @@ func (r *roomWait[M]) ended(v verdict) verdict {
 	return v
 }
 
-// A roomWait is an interrupter. The end of the handler's context ends it.
-func (r *roomWait[M]) interrupt(error)      {}
+// interrupt implements interrupter.
+func (r *roomWait[M]) interrupt(why error) {
+	r.c.core.mu.Lock()
+	defer r.c.core.mu.Unlock()
+	if r.put == nil { // it is over
+		return
+	}
+	r.c.mailbox().special.room.remove(r)
+	r.replaces, r.put, r.why = nil, nil, why
+	r.tell()
+}
+
+func (r *roomWait[M]) interrupted() error   { return r.why }
 func (r *roomWait[M]) over() bool           { return false }
 func (r *roomWait[M]) passedTo() *answerer  { return nil }
 func (r *roomWait[M]) request() interrupter { return r }

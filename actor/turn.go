@@ -257,6 +257,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		s.alarm, s.limit = overloadStart, firstLook
 	}
 	c.core.rest()
+	failed := c.core.phase == suspended
 	emptied := s.emptied()
 	remember := false
 	switch {
@@ -269,6 +270,9 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	c.core.mu.Unlock()
 	if remember {
 		w.remember(&c.core)
+	}
+	if failed {
+		c.core.endCycle()
 	}
 	if recovered {
 		c.core.sys().publish(Overload{PID: c.core.pid()})

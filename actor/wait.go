@@ -20,11 +20,10 @@ import (
 // [ErrDeadlock] if the handler would wait for its own end, for that of a parent, or for an actor
 // that waits for it.
 //
-// A handler should not wait for the end of its own children: the failure of a child is decided when
-// the parent's handler has returned, so a child that fails while its parent waits for its end does
-// not end. And a shutdown lets handlers finish: one that waits for an actor which is to stop after
-// its own keeps it from ending in time. Neither is found as a deadlock. Limit such waits by Within,
-// or use Context.Watch.
+// A handler that waits for the end of its own child fails with ErrDeadlock when the child fails: the
+// failure is decided only after the handler has returned. A shutdown lets handlers finish: one that
+// waits for an actor which is to stop after its own keeps it from ending in time, which is not found
+// as a deadlock. Limit such waits by Within, or use Context.Watch.
 func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, error) {
 	target, none := s.watchable(pid)
 	return s.waitEnd(ctx, target, none, limitOf(opts))

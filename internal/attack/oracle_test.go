@@ -133,7 +133,7 @@ func (w *world) mayBeCycle(e *edge) bool {
 				return true
 			}
 		}
-		return false
+		return w.faults > 0 && visit(n.parent) // who has failed waits for its supervisor
 	}
 	return reach(e)
 }

@@ -334,7 +334,7 @@ func (w *world) disturb(n *node, r *rand.Rand) {
 // deadlock judges an ErrDeadlock.
 func (w *world) deadlock(e *edge, err error) {
 	w.counts.deadlocks.Add(1)
-	if w.acyclic {
+	if w.acyclic && w.faults == 0 {
 		w.report("deadlock: %s is told of one where nobody can wait for it: %s %s: %v", e.from, e.kind, e.l, err)
 		return
 	}
