@@ -227,6 +227,13 @@ func (i *inquiry) lend(c *core) {
 	}
 }
 
+// waitsWith replaces the call with which c's handler waits.
+func (c *core) waitsWith(call interrupter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ext.inquiry.call = call
+}
+
 // waitsAside says whether c handles other messages while its handler waits. It reports false when that
 // was known.
 func (c *core) waitsAside(aside bool) (changed bool) {

@@ -178,3 +178,39 @@ func keepBooks(t *testing.T, fences bool) {
 		t.Errorf("%d handlers, %d counted", begun, st.Handled)
 	}
 }
+
+// What nobody gets, because it is not wanted any more, is not counted as handled.
+func TestWhatIsNotWantedAnyMoreIsNotHandled(t *testing.T) {
+	for name, order := range map[string]func(ctx *actor.Context[any]){
+		"canceled timer":                   func(ctx *actor.Context[any]) { ctx.After("x", time.Millisecond, "tick") },
+		"receive timeout that begins anew": func(ctx *actor.Context[any]) { ctx.SetReceiveTimeout(time.Minute, "tick") },
+		"Down after Unwatch": func(ctx *actor.Context[any]) {
+			ctx.Watch(actor.PID{}, func(actor.Down) any { return "down" })
+			ctx.Unwatch(actor.PID{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys, h, ran := actortest.NewSystem(t), newHeld(), uint64(0)
+				ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], _ any) error {
+					if ran++; ran > 1 {
+						return nil
+					}
+					order(ctx)
+					close(h.entered)
+					<-h.release
+					ctx.Cancel("x")
+					return nil
+				})
+				ref.Tell(bg, "go")
+				<-h.entered
+				time.Sleep(61 * time.Second) // what was ordered waits in the mailbox
+				close(h.release)
+				synctest.Wait()
+				if n := sys.Stats().Handled; n != ran {
+					t.Errorf("%d handlers, and %d messages counted as handled", ran, n)
+				}
+			})
+		})
+	}
+}

@@ -127,12 +127,12 @@ type extension struct {
 	halted     bool   // the parent's group says when to start; owned by the turn
 	member     bool   // the parent's group waits for the start; owned by the turn
 
-	escalated []*core // children whose failure became this actor's own, owned by the turn
-	exit      error   // a linked actor's end, for when this one is resumed; owned by the turn
-	told      bool    // told to stop: the handler's context has ended, guarded by mu
-	cut       bool    // the same, for an incarnation that another one follows; guarded by mu
-	killed    bool    // told to end without delay, guarded by mu
-	inInit    bool    // the Init of a later incarnation has not returned, guarded by mu
+	escalated []signal // what stops the children whose failure became this actor's own, owned by the turn
+	exit      error    // a linked actor's end, for when this one is resumed; owned by the turn
+	told      bool     // told to stop: the handler's context has ended, guarded by mu
+	cut       bool     // the same, for an incarnation that another one follows; guarded by mu
+	killed    bool     // told to end without delay, guarded by mu
+	inInit    bool     // the Init of a later incarnation has not returned, guarded by mu
 
 	recent []Failure // the last failures, oldest first, guarded by mu
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -162,5 +163,24 @@ func TestInspectSaysWhatAnActorDoes(t *testing.T) {
 		k.Settle()
 		expect("running")
 		close(hold)
+	})
+}
+
+// Found by internal/attack: a child has failed and its failure was escalated when the drain of its supervisor, which
+// waited for a handler, goes on. Nobody else decides about it.
+func TestADrainEndsAChildWhoseFailureWasEscalated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+			child := actor.SpawnFunc(ctx, "child", func(*actor.Context[any], any) error { return errBroken })
+			time.AfterFunc(time.Second/2, func() { child.Tell(bg, 1) })
+			return ctx.Sleep(time.Second)
+		}, actor.Reentrant(), actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })))
+		parent.Tell(bg, 1)
+		synctest.Wait()
+		parent.Drain()
+		if _, err := parent.Wait(bg, actor.Within(time.Minute)); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -114,6 +114,9 @@ func (c *cell[M]) claim(w *worker) (settle func(), ok bool) {
 		return func() {}, true
 	}
 	under, endContext := s.under(), s.mergedOf
+	if c.core.taken { // another one has to answer the request
+		under = envelope[M]{}
+	}
 	s.handled += uint64(s.done() - s.clear)
 	c.account(s, nil)
 	c.fenceWith(s.successor())

@@ -690,3 +690,95 @@ func TestKillEndsAHandlerThatShutsAnotherSystemDown(t *testing.T) {
 		})
 	}
 }
+
+// Who has forwarded a request, or made a promise of it, does not answer it any more: that a Kill then
+// leaves the handler behind does not end the ask.
+func TestAKilledHandlerDoesNotEndAnAskThatItHasGivenAway(t *testing.T) {
+	for name, giveAway := range map[string]func(ctx *actor.Context[any], g get, to actor.Ref[any]) error{
+		"forwarded": func(ctx *actor.Context[any], _ get, to actor.Ref[any]) error { return actor.Forward(ctx, to) },
+		"promised": func(ctx *actor.Context[any], g get, to actor.Ref[any]) error {
+			to.Tell(ctx, actor.Promise(ctx, g))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				h, later := newHeld(), make(chan struct{})
+				answers := actor.SpawnFunc(sys, "answers", func(ctx *actor.Context[any], m any) error {
+					<-later
+					switch m := m.(type) {
+					case get:
+						actor.Reply(ctx, m, 7)
+					case *actor.Promised[int]:
+						m.Resolve(7)
+					}
+					return nil
+				})
+				clings := actor.SpawnFunc(sys, "clings", func(ctx *actor.Context[any], m any) error {
+					err := giveAway(ctx, m.(get), answers)
+					close(h.entered)
+					<-h.release
+					return err
+				})
+				answer := actor.AskFuture(bg, clings, get{})
+				<-h.entered
+				clings.Kill()
+				if _, err := clings.Wait(bg); err != nil {
+					t.Fatal(err)
+				}
+				close(later)
+				if n, err := answer.Wait(bg); n != 7 || err != nil {
+					t.Errorf("the answer is %d, %v, want 7", n, err)
+				}
+				close(h.release)
+			})
+		})
+	}
+}
+
+// A handler that was left behind links and unlinks nobody, also while its actor waits for a child to end.
+func TestAHandlerLeftBehindChangesNoLink(t *testing.T) {
+	for name, change := range map[string]func(ctx *actor.Context[any], peer actor.PID){
+		"links":   func(ctx *actor.Context[any], peer actor.PID) { ctx.Link(peer) },
+		"unlinks": func(ctx *actor.Context[any], peer actor.PID) { ctx.Unlink(peer) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Stop })))
+				peer := actor.SpawnFunc(sys, "peer", inert)
+				child, parent, changed := newHeld(), newHeld(), make(chan struct{})
+				ref := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+					actor.SpawnFunc(ctx, "child", func(*actor.Context[any], any) error {
+						close(child.entered)
+						<-child.release
+						return nil
+					}, actor.Pinned()).Tell(ctx, "go")
+					if name == "unlinks" {
+						ctx.Link(peer.PID())
+					}
+					close(parent.entered)
+					<-parent.release
+					change(ctx, peer.PID())
+					close(changed)
+					return nil
+				})
+				ref.Tell(bg, "go")
+				<-child.entered
+				<-parent.entered
+				ref.Kill()
+				time.Sleep(fenceTime) // it is taken away from its handler, and waits for the child
+				close(parent.release)
+				<-changed
+				close(child.release)
+				if _, err := ref.Wait(bg); err != nil {
+					t.Fatal(err)
+				}
+				_, err := peer.Wait(bg, actor.Within(time.Minute))
+				if ended := err == nil; ended != (name == "unlinks") {
+					t.Errorf("the peer has ended: %t", ended)
+				}
+			})
+		})
+	}
+}

@@ -165,10 +165,10 @@ func (c *core) resume() {
 		c.quit()
 		return
 	}
-	for _, child := range escalated { // what had failed below goes on as well
-		child.signal(signal{kind: sigResume})
+	for _, s := range escalated { // what had failed below goes on as well
+		s.child.signal(signal{kind: sigResume})
 	}
-	if ext.group != nil {
+	if ext.group != nil && ext.backoff == nil { // else it goes on when that has passed
 		c.regroupStep()
 	}
 }
@@ -371,6 +371,11 @@ func (c *core) beginStop(mode stopMode, reason Reason, why error) {
 	if ext != nil {
 		c.dropBackoff()
 		c.disband(mode == stopDrain)
+		if mode == stopDrain { // nobody else decides about them any more
+			for _, s := range ext.escalated {
+				s.child.signal(s)
+			}
+		}
 		if mode == stopKill {
 			ext.stopChild = nil // a restart may have told one to stop, which has its time
 		}
@@ -392,6 +397,9 @@ func (c *cell[M]) takeRest() (giveAway func(Reason)) {
 	if m := s.inc; m != nil && len(m.stash) > 0 {
 		s.putFirst(m.stash)
 		m.stash = nil
+	}
+	if s.special != nil {
+		s.special.closed.Store(true)
 	}
 	rest := s.rest()
 	if rest == nil && s.special == nil {

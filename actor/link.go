@@ -20,6 +20,10 @@ var ErrLinked = errors.New("linked actor ended")
 // [Context.Watch]. For use in the actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
 	peer, none := c.sys().watchable(pid)
 	if peer != nil && peer != c.sys().root { // the root neither fails nor ends before the others
 		c.linkedTo(peer) // first, so that the peer's end can undo it
@@ -42,6 +46,10 @@ func (ctx *Context[M]) Link(pid PID) {
 // Unlink removes a [Context.Link], for both actors.
 func (ctx *Context[M]) Unlink(pid PID) {
 	c := &ctx.cell().core
+	if !c.enterRuntime() {
+		return
+	}
+	defer c.exitRuntime()
 	peer, _ := c.sys().watchable(pid)
 	if peer == nil {
 		return

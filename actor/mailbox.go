@@ -277,6 +277,9 @@ func (s *mailbox[M]) waiting() int {
 	n := len(s.batch) - s.done() + s.overflowing() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
+		if q, ok := s.special.queue.(*ownQueue[M]); ok {
+			n -= q.surplus()
+		}
 	}
 	return n
 }

@@ -1,6 +1,9 @@
 package actor
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Queue is the order of a mailbox that the program decides itself: see [Ordered]. The engine calls one
 // method at a time: Put on the goroutines of senders, Take in the actor's turn. They must be quick, and
@@ -44,6 +47,7 @@ func (m Envelope[M]) Drop() {
 	if m.e.listed {
 		m.e.of.all.remove(m.e)
 		m.e.of.dropped = append(m.e.of.dropped, m.e.e)
+		m.e.of.surplus.Add(1)
 	}
 }
 
@@ -62,6 +66,7 @@ type ownMail[M any] struct {
 	queue   Queue[M]
 	all     linkedList[ownEntry[M], *ownEntry[M]] // oldest first; the queue may have lost one
 	dropped []envelope[M]
+	surplus atomic.Int64 // how many more envelopes lie in the mailbox than messages are in all; others may read it
 }
 
 // put gives the queue a message. What it drops is the caller's to discard.
@@ -72,8 +77,10 @@ func (o *ownMail[M]) put(e *envelope[M]) (in *ownEntry[M], dropped []envelope[M]
 	o.all.push(in)
 	through := false
 	defer func() {
-		if !through { // the message is still its sender's
+		if !through && in.listed { // the message is still its sender's
 			o.all.remove(in)
+		} else if !through {
+			o.surplus.Add(-1)
 		}
 	}()
 	o.queue.Put(Envelope[M]{in})
@@ -88,6 +95,9 @@ func (o *ownMail[M]) withdraw(in *ownEntry[M]) bool {
 	defer o.mu.Unlock()
 	was := in.listed
 	o.all.remove(in)
+	if !was {
+		o.surplus.Add(-1)
+	}
 	return was
 }
 
@@ -105,6 +115,9 @@ func (o *ownMail[M]) take() (e envelope[M], ok bool, dropped []envelope[M]) {
 			e, ok = m.e.e, true
 		}
 	}
+	if !ok {
+		o.surplus.Add(-1)
+	}
 	dropped, o.dropped = o.dropped, nil
 	return e, ok, dropped
 }
@@ -118,6 +131,7 @@ func (o *ownMail[M]) rest() (all []envelope[M]) {
 		o.all.remove(in)
 		all = append(all, in.e)
 	}
+	o.surplus.Store(0)
 	return all
 }
 
@@ -128,6 +142,8 @@ type ownQueue[M any] struct {
 }
 
 func (q *ownQueue[M]) orderName() string { return "own" }
+
+func (q *ownQueue[M]) surplus() int { return int(q.own.surplus.Load()) }
 
 func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (verdict, *roomWait[M]) {
 	if e.internal() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -290,6 +291,51 @@ func TestAnObserverSeesWhoHasWaitedForRoom(t *testing.T) {
 		k.Settle()
 		if o.posted != 5 || o.received != 5 || o.emptied == 0 {
 			k.T().Errorf("%+v", o)
+		}
+	})
+}
+
+// keepsTwo is the order of a queue that drops the oldest of more than two messages.
+type keepsTwo struct{ list []actor.Envelope[any] }
+
+func (q *keepsTwo) Put(m actor.Envelope[any]) {
+	if q.list = append(q.list, m); len(q.list) > 2 {
+		q.list[0].Drop()
+		q.list = q.list[1:]
+	}
+}
+
+func (q *keepsTwo) Take() (m actor.Envelope[any], ok bool) {
+	if len(q.list) == 0 {
+		return m, false
+	}
+	m, q.list = q.list[0], q.list[1:]
+	return m, true
+}
+
+// What a queue of one's own drops does not wait, and is not handled.
+func TestWhatAQueueOfOnesOwnDropsIsNotHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys, h, ran := actortest.NewSystem(t), newHeld(), uint64(0)
+		ref := actor.SpawnFunc(sys, "a", func(_ *actor.Context[any], m any) error {
+			if ran++; m == "first" {
+				close(h.entered)
+				<-h.release
+			}
+			return nil
+		}, actor.Ordered(func() actor.Queue[any] { return new(keepsTwo) }))
+		ref.Tell(bg, "first")
+		<-h.entered
+		for n := range 10 {
+			ref.Tell(bg, n)
+		}
+		if tree, err := sys.Inspect("/a", 0); err != nil || tree.Mailbox != 2 {
+			t.Errorf("%d messages wait, want 2; %v", tree.Mailbox, err)
+		}
+		close(h.release)
+		synctest.Wait()
+		if st := sys.Stats(); st.Handled != ran || st.Handled+st.DeadLetters != 11 {
+			t.Errorf("11 sent, %d handlers, %d handled, %d dead letters", ran, st.Handled, st.DeadLetters)
 		}
 	})
 }

@@ -137,17 +137,21 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 			return gaveUp(wait, err)
 		}
 	}
-	if o.here { // above the wait for the answer, which ends only when the request is in
-		before, ok := from.inquire(inquiry{call: wait, first: at})
-		if !ok {
-			return gaveUp(wait, noRoom(ctx))
-		}
-		defer from.inquired(before)
-	}
 	parent, deadline := ask.asker()
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
-	return waitForRoom(limited, wait)
+	if !o.here {
+		return waitForRoom(limited, wait)
+	}
+	from.waitsWith(wait) // until the request is in nobody can answer it
+	v, err := waitForRoom(limited, wait)
+	if v == verdictTaken {
+		from.waitsWith(ask)
+		if err := from.deadlock(at, ask); err != nil {
+			ask.interrupt(err)
+		}
+	}
+	return v, err
 }
 
 // full returns the verdict for whoever cannot wait.

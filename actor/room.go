@@ -8,9 +8,11 @@ import "sync/atomic"
 // comes later takes the slot away. To wake a sender that then tries again would leave the slot
 // empty meanwhile, and the actor idle.
 type roomWait[M any] struct {
-	c      *cell[M]
-	waiter *waiter // told when taken is set, or when the actor takes nothing any more
-	since  int64   // when it came, by the coarse clock
+	c       *cell[M]
+	waiter  *waiter     // told when taken is set, when it is interrupted, or when the actor takes nothing any more
+	since   int64       // when it came, by the coarse clock
+	at      *special[M] // where it waits; set under the actor's lock before others can see it
+	decided atomic.Bool // it is over; set under the actor's lock
 
 	// Guarded by the actor's lock.
 	links[roomWait[M]]
@@ -65,10 +67,11 @@ func (r *roomWait[M]) tell() {
 // admitWaiting lets those in who wait, as long as there is room for the first. It reports since when the first
 // of them has waited, and false when there was none. REQUIRES: the actor's lock held.
 func (s *special[M]) admitWaiting() (since int64, ok bool) {
-	for r := s.room.first; r != nil && !s.closed && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
+	for r := s.room.first; r != nil && !s.closed.Load() && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
 		s.room.remove(r)
 		r.old, r.replaced = r.put()
 		r.replaces, r.put, r.taken = nil, nil, true
+		r.decided.Store(true)
 		if !r.replaced {
 			s.came(r.since)
 		}
@@ -131,11 +134,14 @@ func (r *roomWait[M]) interrupt(why error) {
 	}
 	r.c.mailbox().special.room.remove(r)
 	r.replaces, r.put, r.why = nil, nil, why
+	r.decided.Store(true)
 	r.tell()
 }
 
-func (r *roomWait[M]) interrupted() error   { return r.why }
-func (r *roomWait[M]) over() bool           { return false }
+func (r *roomWait[M]) interrupted() error { return r.why }
+
+// over implements interrupter: also before the sender's goroutine has been told.
+func (r *roomWait[M]) over() bool           { return r.decided.Load() || r.at.closed.Load() }
 func (r *roomWait[M]) passedTo() *answerer  { return nil }
 func (r *roomWait[M]) request() interrupter { return r }
 
@@ -151,6 +157,7 @@ func (r *roomWait[M]) leave() verdict {
 	room := &c.mailbox().special.room
 	room.remove(r)
 	r.replaces, r.put = nil, nil
+	r.decided.Store(true)
 	if !c.core.takesNothing() {
 		return verdictWait
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -234,4 +235,97 @@ func TestAMessageThatReplacesOneIsLetInWithoutRoom(t *testing.T) {
 			k.T().Errorf("handled %v", got)
 		}
 	})
+}
+
+// A sender that waited for room and was let in waits for nobody any more, also before its goroutine has
+// run: the actor that has let it in may ask it.
+func TestAnAskOfWhoWasLetInIsNoDeadlock(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			h, asked := newHeld(), make(chan error, 1)
+			var full actor.Ref[any]
+			sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
+				if g, ok := m.(get); ok {
+					actor.Reply(ctx, g, 1)
+					return nil
+				}
+				return full.TryTell(ctx, "third")
+			})
+			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+				switch m {
+				case "first":
+					close(h.entered)
+					<-h.release
+				case "second":
+					_, err := actor.Ask(ctx, sender, get{})
+					asked <- err
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+			full.Tell(bg, "first")
+			<-h.entered
+			full.Tell(bg, "second")
+			sender.Tell(bg, "go")
+			synctest.Wait() // the sender waits for room
+			close(h.release)
+			if err := <-asked; err != nil {
+				t.Error(err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// The same where there will be no room any more: the mailbox is closed, and the sender is about to hear of it.
+func TestAnAskOfWhoIsRefusedByADrainIsNoDeadlock(t *testing.T) {
+	for name, send := range map[string]func(ctx *actor.Context[any], to actor.Ref[any]) error{
+		"tells": func(ctx *actor.Context[any], to actor.Ref[any]) error { return to.TryTell(ctx, "third") },
+		"asks": func(ctx *actor.Context[any], to actor.Ref[any]) error {
+			_, err := actor.Ask(ctx, to, get{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 50 {
+				synctest.Test(t, func(t *testing.T) {
+					sys := actortest.NewSystem(t)
+					h, asked := newHeld(), make(chan error, 1)
+					var full actor.Ref[any]
+					sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
+						if g, ok := m.(get); ok {
+							actor.Reply(ctx, g, 1)
+							return nil
+						}
+						_ = send(ctx, full)
+						return nil
+					})
+					full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+						if m == "first" {
+							close(h.entered)
+							<-h.release
+							ctx.Self().Drain()
+							_, err := actor.Ask(ctx, sender, get{})
+							asked <- err
+						}
+						return nil
+					}, actor.Bounded(1, actor.Block))
+					full.Tell(bg, "first")
+					<-h.entered
+					full.Tell(bg, "second")
+					sender.Tell(bg, "go")
+					synctest.Wait()
+					close(h.release)
+					if err := <-asked; err != nil {
+						t.Error(err)
+					}
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
 }

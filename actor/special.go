@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // queue is the order of a mailbox that is not plain. post acquires the actor's lock, after it
@@ -29,7 +30,7 @@ type special[M any] struct {
 	overflow Overflow
 	notes    int          // envelopes that do not count
 	room     roomQueue[M] // who waits for room: nobody while there is some
-	closed   bool         // the drain mark is in: nobody is let in any more
+	closed   atomic.Bool  // nobody is let in any more: the drain mark is in, or the actor takes nothing; set under the actor's lock
 
 	observer MailboxObserver // nil for none; never changes
 	arrivals arrivals        // unless the queue has another order
@@ -83,11 +84,12 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 	s := c.mailbox()
 	if _, drain := e.with.(drainMark); drain {
 		c.core.flags.Or(draining)
-		s.special.closed = true
+		s.special.closed.Store(true)
 		s.special.room.tellFirst()
 	}
 	out, v := s.special.admit(e, as, replaces, put)
 	if v == verdictWait && wait != nil {
+		wait.at = s.special
 		s.special.room.push(wait)
 	}
 	wake := false

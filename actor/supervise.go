@@ -297,7 +297,7 @@ func (c *core) escalate(child *core, err error) {
 		return
 	}
 	ext := c.needExt()
-	ext.escalated = append(ext.escalated, child)
+	ext.escalated = append(ext.escalated, signal{kind: sigGiveUp, child: child, err: err})
 	if c.phase == suspended { // its supervisor decides already
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -640,3 +641,42 @@ type beginner struct {
 
 func (b *beginner) Init(ctx *actor.Context[any]) error   { return b.begin(ctx) }
 func (*beginner) Receive(*actor.Context[any], any) error { return nil }
+
+// A supervisor that fails and is resumed while a restart of its children waits for the backoff does not
+// shorten that.
+func TestAResumedSupervisorKeepsTheBackoffOfItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+		began := make(chan time.Time, 2)
+		var child actor.Ref[any]
+		supervisor := actor.SpawnFunc(sys, "supervisor", func(ctx *actor.Context[any], m any) error {
+			if m == "fail" {
+				return errBroken
+			}
+			child = actor.Spawn(ctx, "child", func() failsOnDemand {
+				began <- time.Now()
+				return failsOnDemand{}
+			})
+			return nil
+		}, actor.Supervise(actor.AllForOne, actor.Backoff(time.Minute, time.Minute)))
+		supervisor.Tell(bg, "spawn")
+		<-began
+		synctest.Wait()
+		failed := time.Now()
+		child.Tell(bg, "fail")
+		synctest.Wait()
+		supervisor.Tell(bg, "fail")
+		if after := (<-began).Sub(failed); after < 50*time.Second {
+			t.Errorf("the child was started again after %v, and not after about a minute", after)
+		}
+	})
+}
+
+type failsOnDemand struct{}
+
+func (failsOnDemand) Receive(_ *actor.Context[any], m any) error {
+	if m == "fail" {
+		return errors.New("on demand")
+	}
+	return nil
+}

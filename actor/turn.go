@@ -505,6 +505,7 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
 	s.cur, s.copied = &s.own, true
 	if o, ok := s.own.with.(*ownMail[M]); ok && !c.unwrapOwn(o, &s.own) {
+		c.uncount(s)
 		return false
 	}
 	if h, ok := s.own.with.(*headed); ok {
@@ -514,9 +515,7 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	if _, drain := s.own.with.(drainMark); drain {
 		c.core.halting = true
 		c.core.needExt().end = stopDrain
-		c.core.mu.Lock()
-		s.handled-- // it is no message, and will be counted as one
-		c.core.mu.Unlock()
+		c.uncount(s)
 		return false
 	}
 	switch x := s.own.with.(type) {
@@ -525,11 +524,19 @@ func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	case note[M]:
 		msg, ok := x.message(c)
 		if !ok {
+			c.uncount(s)
 			return false
 		}
 		s.cur.msg = msg // not in own: the function that made it may have waited
 	}
 	return true
+}
+
+// uncount sees to it that the current envelope, which no handler gets, is not counted as a message that was handled.
+func (c *cell[M]) uncount(s *mailbox[M]) {
+	c.core.mu.Lock()
+	s.handled--
+	c.core.mu.Unlock()
 }
 
 // receive passes the current message to whatever handles messages now, through the gate if
