@@ -383,7 +383,7 @@ func describe[M any](err error, to Ref[M], req any) error {
 }
 
 // deadlock returns an error that names the cycle if target, for which c waits with that call,
-// waits directly or through others for the call to end.
+// waits directly or through others for the call to end. c is nil for an asker from outside.
 func (c *core) deadlock(target *core, call interrupter) error {
 	if target.waitsForNobody() {
 		return nil
@@ -452,8 +452,12 @@ func (s *search) isFor(i *inquiry) bool { return s.failed == nil && i.isWaitFor(
 // cycleNames is how many actors of a cycle its error names.
 const cycleNames = 10
 
-// cycle names the actors that wait for each other, from c along the path, which leads to c.
+// cycle names the actors that wait for each other, from c along the path, which leads to c. If c is nil it begins with
+// the last of the path.
 func (c *core) cycle(along []*core) error {
+	if c == nil {
+		c = along[len(along)-1]
+	}
 	var path strings.Builder
 	path.WriteString(c.fullPath())
 	for i, at := range along {

@@ -292,3 +292,27 @@ func TestPipeToTellsTheOutcome(t *testing.T) {
 		}
 	})
 }
+
+// Whoever waits for the future of an outsider's request, and is forwarded that request, waits for itself.
+func TestAForwardToWhoWaitsForTheFutureOfAnOutsiderFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		waits := actor.SpawnFunc(sys, "waits", func(ctx *actor.Context[any], m any) error {
+			if f, ok := m.(*actor.Future[int]); ok {
+				_, err := f.Wait(ctx)
+				errs <- err
+			}
+			return nil
+		})
+		b := actor.SpawnFunc(sys, "b", func(ctx *actor.Context[any], _ any) error {
+			if err := ctx.Sleep(time.Second); err != nil { // until the other waits
+				return err
+			}
+			return actor.Forward(ctx, waits)
+		})
+		waits.Tell(bg, actor.AskFuture(bg, b, get{}))
+		time.Sleep(time.Second)
+		failsAtOnce(t, errs)
+	})
+}

@@ -147,6 +147,9 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 	v, err := waitForRoom(limited, wait)
 	if v == verdictTaken {
 		from.waitsWith(ask)
+		if passed := ask.passedTo(); passed != nil { // it was handled already
+			at = passed.c
+		}
 		if err := from.deadlock(at, ask); err != nil {
 			ask.interrupt(err)
 		}

@@ -298,12 +298,9 @@ func passOn[N any](sys *System, dst target[N], e envelope[N], ask pendingAsk, w 
 	}
 }
 
-// rejectCycle ends an ask that was passed on to an actor which waits for the asker. As with asks that
-// cross each other, who has to answer is known before one looks.
+// rejectCycle ends an ask that was passed on to an actor which waits for the asker, or for the ask's future. As with
+// asks that cross each other, who has to answer is known before one looks. asker is nil for nobody in the system.
 func rejectCycle(asker, to *core, ask pendingAsk) {
-	if asker == nil {
-		return
-	}
 	if err := asker.deadlock(to, ask); err != nil {
 		ask.reject(err, nil)
 	}

@@ -329,3 +329,41 @@ func TestAnAskOfWhoIsRefusedByADrainIsNoDeadlock(t *testing.T) {
 		})
 	}
 }
+
+// The request is let in, and forwarded to its asker before the asker knows that it is in.
+func TestAForwardToAnAskerThatWasJustLetInFailsAtOnce(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			h, errs := newHeld(), make(chan error, 1)
+			var full actor.Ref[any]
+			asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+				if m == "go" {
+					_, err := actor.Ask(ctx, full, get{})
+					errs <- err
+				}
+				return nil
+			})
+			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+				switch m.(type) {
+				case chan struct{}:
+					close(h.entered)
+					<-h.release
+				case get:
+					return actor.Forward(ctx, asker)
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+			full.Tell(bg, h.release)
+			<-h.entered
+			full.Tell(bg, "second")
+			asker.Tell(bg, "go")
+			synctest.Wait() // the asker waits for room
+			close(h.release)
+			failsAtOnce(t, errs)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

@@ -165,3 +165,36 @@ func TestAnAskWhoseContextHasEndedIsNotSent(t *testing.T) {
 		p.ExpectNone()
 	})
 }
+
+// The message of a PipeTo that comes when its receiver has been shut down is not handled because of the shutdown, which
+// waits for it and leaves it out of its report.
+func TestTheReportOfShutdownCountsWhatAPipeSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actor.NewSystem("test", quiet)
+		h := newHeld()
+		to := actor.SpawnFunc(sys, "to", func(*actor.Context[int], int) error { return nil })
+		asked := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[get], m get) error {
+			actor.Reply(ctx, m, 1)
+			return nil
+		})
+		actor.PipeTo(actor.AskFuture(bg, asked, get{}), to, func(n int, _ error) int {
+			close(h.entered)
+			<-h.release
+			return n
+		})
+		<-h.entered
+		reports := make(chan actor.Report, 1)
+		go func() {
+			report, err := sys.Shutdown(bg)
+			if err != nil {
+				t.Error(err)
+			}
+			reports <- report
+		}()
+		synctest.Wait() // until it waits for nothing else
+		close(h.release)
+		if report, n := <-reports, sys.Stats().DeadLetters; report.DeadLetters != n || n != 1 {
+			t.Errorf("the report has %d dead letters, of %d", report.DeadLetters, n)
+		}
+	})
+}

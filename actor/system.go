@@ -219,12 +219,13 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		sched.close()
 	}
 	s.clock.close()
+	left := len(report.Unfinished) == 0 && s.workersLeft(ctx) // and what they have sent is booked
 	report.DeadLetters = s.deadLetterCount() - before
 	report.Took = time.Since(began)
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
 	}
-	if !s.workersLeft(ctx) {
+	if !left {
 		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
 	}
 	if err != nil {
