@@ -73,4 +73,4 @@ func TestAttack(t *testing.T) {
 }
 
 // shortRounds is how many rounds of each mode `make test` has.
-const shortRounds = 6
+const shortRounds = 4

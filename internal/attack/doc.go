@@ -18,8 +18,11 @@
 //     begins and until it has ended, so that no cycle of the engine's is missing; every second program has none;
 //   - an answer is that of its own request;
 //   - a message is handled once or a dead letter once, and all add up to what Stats says;
-//   - the messages of one sender come in order; one handler of an actor runs at a time; Terminate runs once;
-//     a watch has one Down and an AskThen one outcome;
+//   - the messages of one sender come in order; one handler of an actor runs at a time; Terminate runs once, unless its
+//     actor is killed; a watch has one Down and an AskThen one outcome;
+//   - an actor that is killed, or has [actor.StopWithin] and is told to stop, ends although its handler clings, and what
+//     such a handler does then has no effect; each actor has one ActorStopped, and is Killed only if it was;
+//   - the Report of Shutdown counts the dead letters, and names the handlers that the program knows to run, once;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

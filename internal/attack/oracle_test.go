@@ -152,6 +152,11 @@ func (w *world) stalled() (found []string) {
 	}
 	look(&w.outside)
 	for _, n := range w.all() {
+		if told := n.toldAt.Load(); told > 0 && now-told > patience && !n.ended() {
+			found = append(found, fmt.Sprintf("stall: %s was told to stop within milliseconds %d ticks ago", n, now-told))
+		}
+	}
+	for _, n := range w.all() {
 		look(&n.edges)
 	}
 	return found
@@ -200,6 +205,8 @@ func (w *world) balance(clean bool) {
 		dead += uint64(l.dead.Load())
 		got := final + l.dead.Load()
 		switch {
+		case l.behind && l.entries.Load() > 0:
+			w.report("left behind: %s", l)
 		case got > copies, final < 0:
 			w.report("%s: handled %d times and %d dead letters, of %d", l, final, l.dead.Load(), copies)
 		case l.refused.Load() && got > 0:
@@ -230,7 +237,7 @@ func (w *world) balance(clean bool) {
 
 // tally is what the rounds have been through.
 type tally struct {
-	handled, dead, restarts, failures, deadlocks, tooMany, timeouts, asks, stops, downs uint64
+	handled, dead, restarts, failures, deadlocks, tooMany, timeouts, asks, stops, downs, behind uint64
 }
 
 func (y *tally) add(st actor.Stats, handled, dead uint64) {
@@ -241,8 +248,8 @@ func (y *tally) add(st actor.Stats, handled, dead uint64) {
 }
 
 func (y *tally) String() string {
-	return fmt.Sprintf("%d letters handled, %d dead; %d answers, %d deadlocks, %d waits refused, %d timeouts; %d failures, %d restarts, %d stops, %d downs",
-		y.handled, y.dead, y.asks, y.deadlocks, y.tooMany, y.timeouts, y.failures, y.restarts, y.stops, y.downs)
+	return fmt.Sprintf("%d letters handled, %d dead; %d answers, %d deadlocks, %d waits refused, %d timeouts; %d failures, %d restarts, %d stops, %d downs, %d handlers left behind",
+		y.handled, y.dead, y.asks, y.deadlocks, y.tooMany, y.timeouts, y.failures, y.restarts, y.stops, y.downs, y.behind)
 }
 
 // complete checks that the programs do what they are for.

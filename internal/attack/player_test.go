@@ -34,10 +34,14 @@ type letter struct {
 	late     bool // its answer may come late or never
 	asked    bool
 	ping     bool
+	last     bool   // it is of those before a shutdown
+	behind   bool   // it was sent by a callback that had been left behind
 	note     func() // what a timer, a watch, an answer has to report: nobody has sent it
 
 	entries, stashes, forwards, dead atomic.Int64
 	refused, unsure, moved           atomic.Bool
+	abandoned                        atomic.Bool  // its handler was left behind
+	reason                           atomic.Value // of its dead letter
 	outcome                          atomic.Value // the text of the error with which an ask has ended
 
 	mu        sync.Mutex
@@ -74,7 +78,11 @@ type node struct {
 	reentrant bool
 	waitsRoom bool
 	ordered   bool
-	barren    bool // it has no children
+	barren    bool         // it has no children
+	pool      bool         // a Kill takes it away from its handler
+	hurried   bool         // it ends within milliseconds when it is told to
+	toldAt    atomic.Int64 // the tick at which it was, if it is hurried
+	left      atomic.Int64 // the moment at which its last handler has
 	killed    atomic.Bool
 	inside    atomic.Int64 // which handler runs, 0 for none
 	edges     edges
@@ -85,7 +93,7 @@ type node struct {
 
 	seen map[*node]int // what has been handled last, by sender; of the handlers
 	came map[int]int   // of outsiders
-	told map[*node]int // what has been sent last, by receiver; of the handlers
+	gave map[*node]int // what has been sent last, by receiver; of the handlers
 }
 
 func (n *node) anyChild(f func(*node) bool) bool {
@@ -103,6 +111,13 @@ func (n *node) anyChild(f func(*node) bool) bool {
 func (n *node) kill() {
 	n.killed.Store(true)
 	n.ref.Kill()
+}
+
+// told notes that it was told to stop.
+func (n *node) told() {
+	if n.hurried {
+		n.toldAt.CompareAndSwap(0, n.w.control.ticks.Load())
+	}
 }
 
 // mayBeKilled reports whether its handlers may be left behind, so that what they send has no effect.
@@ -128,7 +143,10 @@ func (n *node) enter(run int64) {
 	}
 }
 
-func (n *node) leave(run int64) { n.inside.CompareAndSwap(run, 0) }
+func (n *node) leave(run int64) {
+	n.left.Store(n.w.moment.Add(1))
+	n.inside.CompareAndSwap(run, 0)
+}
 
 // player is the state of an actor: one incarnation.
 type player struct {
@@ -147,7 +165,7 @@ func (w *world) spawn(parent actor.Spawner, of *node, r *rand.Rand) {
 	if w.born.Load() > 60 {
 		return
 	}
-	n := &node{w: w, index: int(w.born.Add(1)), parent: of, ordered: true, seen: make(map[*node]int), came: make(map[int]int), told: make(map[*node]int)}
+	n := &node{w: w, index: int(w.born.Add(1)), parent: of, ordered: true, seen: make(map[*node]int), came: make(map[int]int), gave: make(map[*node]int)}
 	opts := w.nature(n, r)
 	seed := r.Uint64()
 	var e *edge
@@ -248,7 +266,19 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 			})))
 		add("", []actor.Lifetime{actor.Transient, actor.Permanent, actor.Temporary, actor.Transient}[r.IntN(4)])
 	}
+	n.pool = home && !n.reentrant
+	if w.clings > 0 {
+		switch r.IntN(6) {
+		case 0:
+			n.hurried = true
+			n.killed.Store(true)
+			add("hurried", actor.StopWithin(time.Duration(1+r.IntN(60))*time.Millisecond))
+		case 1:
+			add("patient", actor.StopWithin(10*time.Minute))
+		}
+	}
 	if r.IntN(5) == 0 && home {
+		w.restless.Store(true)
 		add("passivate", actor.Passivate(time.Duration(1+r.IntN(3))*time.Millisecond))
 	}
 	if r.IntN(8) == 0 {
@@ -324,7 +354,7 @@ func (l *letter) sent() {
 		if from.reentrant && l.to.waitsRoom {
 			return
 		}
-		told = from.told
+		told = from.gave
 	}
 	told[l.to]++
 	l.seq = told[l.to]
@@ -355,8 +385,8 @@ func (w *world) asked(e *edge, l *letter, got uint64, err error, limited bool) {
 	switch {
 	case err == nil:
 		w.counts.asks.Add(1)
-		if got != l.id {
-			w.report("answer: %s got %d", l, got)
+		if got != l.id || l.abandoned.Load() {
+			w.report("answer: %s got %d, and was left behind: %t", l, got, l.abandoned.Load())
 		}
 		if l.entries.Load() == 0 {
 			w.report("answer: %s has one, and was not handled", l)
@@ -434,6 +464,9 @@ func (s *starter) Init(ctx *actor.Context[mail]) error {
 	for range r.IntN(3) {
 		s.waitOrTell(ctx, r, limited, &letter{hops: 2})
 	}
+	if !s.first && s.clings(r) && s.cling(ctx, r) {
+		return s.haunt(ctx, r, mail{})
+	}
 	s.ready = true
 	return nil
 }
@@ -451,6 +484,9 @@ func (s *starter) Terminate(ctx *actor.Context[mail], _ error) {
 	s.starting = true
 	if r.IntN(4) == 0 && n.w.budget.Load() > 0 {
 		s.waitOrTell(ctx, r, true, &letter{hops: 1})
+	}
+	if s.clings(r) && s.cling(ctx, r) {
+		_ = s.haunt(ctx, r, mail{})
 	}
 }
 
@@ -483,6 +519,13 @@ func (p *player) Receive(ctx *actor.Context[mail], m mail) (err error) {
 		return nil
 	}
 	r := rand.New(rand.NewPCG(l.seed, uint64(l.entries.Load())))
+	if p.clings(r) && p.cling(ctx, r) {
+		return p.haunt(ctx, r, m)
+	}
+	if l.last {
+		actor.Reply(ctx, m, l.id)
+		return nil
+	}
 	if l.late && l.entries.Load() < 3 {
 		switch r.IntN(3) {
 		case 0:

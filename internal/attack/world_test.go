@@ -2,7 +2,6 @@ package attack_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -26,6 +25,7 @@ type mode struct {
 	faults   int // failures and restarts
 	ends     int // stops, drains and kills
 	late     int // stashes, promises and timers
+	clings   int // handlers that do not return for a while
 	groups   bool
 }
 
@@ -36,6 +36,7 @@ var modes = []mode{
 	{name: "bounded", asks: 4, inline: 1, bounded: 10, children: 1, faults: 1, ends: 1, late: 2},
 	{name: "tells", asks: 1, inline: 1, bounded: 2, children: 1, faults: 2, ends: 2, late: 4},
 	{name: "supervise", asks: 3, inline: 1, children: 6, faults: 6, ends: 3, late: 1, groups: true},
+	{name: "clings", strict: true, asks: 4, inline: 1, bounded: 2, children: 4, ends: 2, clings: 4},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
@@ -48,24 +49,29 @@ type world struct {
 	total   *tally
 	seed    uint64
 
-	moment  atomic.Int64                 // orders the beginnings and ends of edges
-	outside edges                        // of outsiders
-	toldBy  [1 + outsiders]map[*node]int // what they have sent last, by receiver
-	budget  atomic.Int64                 // letters that may still be sent
-	nodes   atomic.Pointer[[]*node]
-	born    atomic.Int64
-	notes   atomic.Uint64 // handlers that have run for what actors order for themselves
-	orders  atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
-	heard   atomic.Uint64 // events of the listener
-	killing atomic.Bool   // a shutdown may kill
-	pending atomic.Int64  // goroutines that will send something
-	futures [4]atomic.Pointer[future]
-	counts  struct{ deadlocks, tooMany, timeouts, asks, stops, downs atomic.Uint64 }
+	moment   atomic.Int64                 // orders the beginnings and ends of edges
+	outside  edges                        // of outsiders
+	toldBy   [1 + outsiders]map[*node]int // what they have sent last, by receiver
+	budget   atomic.Int64                 // letters that may still be sent
+	nodes    atomic.Pointer[[]*node]
+	born     atomic.Int64
+	notes    atomic.Uint64 // handlers that have run for what actors order for themselves
+	orders   atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
+	heard    atomic.Uint64 // events of the listener
+	killing  atomic.Bool   // a shutdown may kill
+	haunted  atomic.Bool   // a handler was left behind by a shutdown that had all the time
+	last     atomic.Bool   // the letters before a shutdown are on their way
+	restless atomic.Bool   // actors may do something without a letter
+	pending  atomic.Int64  // goroutines that will send something
+	futures  [4]atomic.Pointer[future]
+	counts   struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
 
 	mu       sync.Mutex
 	problems []string
 	sent     []*letter
 	watches  []*watching
+	clingers []*clinging
+	stops    map[actor.PID][]actor.ActorStopped
 }
 
 func (w *world) all() []*node { return *w.nodes.Load() }
@@ -82,7 +88,8 @@ const outsiders = 3
 func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	before := runtime.NumGoroutine()
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed}
+	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped)}
+	w.restless.Store(m.late > 0 || m.faults > 0)
 	w.nodes.Store(new([]*node))
 	opts := []actor.SystemOption{
 		actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(10 * time.Minute),
@@ -99,6 +106,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	w.sys = actor.NewSystem("attack", opts...)
 	listener := actor.SpawnFunc(w.sys, "listener", w.listen)
 	actor.Subscribe(w.sys, listener)
+	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "ends", w.hearEnd))
 	for n := 2 + r.IntN(10); len(w.all()) < n; {
 		w.spawn(w.sys, nil, r)
 	}
@@ -126,8 +134,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 		}
 		w.checkNotices()
 	}
-	hasty := r.IntN(3) == 0
-	if !w.shutDown(hasty, time.Duration(r.IntN(3))*time.Millisecond) {
+	if !w.shutDown(&closing{quiet: !early}, r.IntN(3) == 0, r) {
 		return w.abort()
 	}
 	if !w.await("outsiders", endOfRound, func() bool { return isClosed(over) }) {
@@ -136,13 +143,17 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	if !w.await("goroutines to end", endOfRound, func() bool { return runtime.NumGoroutine() <= before }) {
 		return w.abort()
 	}
-	w.balance(!hasty && !early)
+	clean := !w.killing.Load() && !early && !w.haunted.Load()
+	if w.balance(clean); clean {
+		w.judgeEnds()
+	}
 	total.deadlocks += w.counts.deadlocks.Load()
 	total.tooMany += w.counts.tooMany.Load()
 	total.timeouts += w.counts.timeouts.Load()
 	total.asks += w.counts.asks.Load()
 	total.stops += w.counts.stops.Load()
 	total.downs += w.counts.downs.Load()
+	total.behind += w.counts.behind.Load()
 	return w.found()
 }
 
@@ -219,46 +230,31 @@ func (w *world) ping() bool {
 }
 
 // shutDown shuts down, in a hurry or with all the time that it needs.
-func (w *world) shutDown(hasty bool, soon time.Duration) bool {
+func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	soon := time.Duration(r.IntN(3)) * time.Millisecond
+	w.mu.Lock()
+	for _, k := range w.clingers {
+		k.killed = k.n.mayBeKilled()
+	}
+	w.mu.Unlock()
+	w.killing.Store(hasty)
+	if c.quiet && r.IntN(2) == 0 {
+		w.sendLast(r)
+	}
+	c.began, c.ticks, c.clock, c.before = w.moment.Add(1), w.control.ticks.Load(), time.Now(), w.sys.Stats().DeadLetters
 	if hasty {
-		w.killing.Store(true)
 		ctx, cancel = context.WithTimeout(ctx, soon)
 		defer cancel()
 	}
-	type result struct {
-		report actor.Report
-		err    error
-	}
-	got := make(chan result, 1)
+	over := make(chan struct{})
 	go func() {
-		report, err := w.sys.Shutdown(ctx)
-		got <- result{report, err}
+		defer close(over)
+		c.report, c.err = w.sys.Shutdown(ctx)
+		w.judge(c)
 	}()
-	var res result
-	if !w.await("shutdown", endOfRound, func() bool {
-		select {
-		case res = <-got:
-			return true
-		default:
-			return false
-		}
-	}) {
-		return false
-	}
-	switch {
-	case hasty && res.err != nil && !errors.Is(res.err, context.DeadlineExceeded):
-		w.report("shutdown: the error is %v", res.err)
-	case !hasty && res.err != nil:
-		w.report("shutdown: %v: %+v", res.err, res.report)
-	case res.err == nil && len(res.report.Unfinished) > 0:
-		w.report("shutdown: no error, and unfinished are %+v", res.report.Unfinished)
-	}
-	if dead := w.sys.Stats().DeadLetters; res.report.DeadLetters > dead {
-		w.report("shutdown: the report has %d dead letters, Stats %d", res.report.DeadLetters, dead)
-	}
-	return true
+	return w.await("shutdown", endOfRound, func() bool { return isClosed(over) })
 }
 
 // listen is told of all dead letters.
@@ -270,6 +266,7 @@ func (w *world) listen(_ *actor.Context[actor.DeadLetter], d actor.DeadLetter) e
 		return nil
 	}
 	m.l.dead.Add(1)
+	m.l.reason.Store(d.Reason)
 	return nil
 }
 
@@ -322,8 +319,10 @@ func (w *world) disturb(n *node, r *rand.Rand) {
 		n.kill()
 	case 1, 2:
 		n.ref.Stop()
+		n.told()
 	case 3:
 		n.ref.Drain()
+		n.told()
 	default:
 		if w.faults > 0 || w.strict && n.parent == nil && n.barren {
 			_ = w.sys.Restart(n.ref.PID())
