@@ -23,6 +23,8 @@
 //   - an actor that is killed, or has [actor.StopWithin] and is told to stop, ends although its handler clings, and what
 //     such a handler does then has no effect; each actor has one ActorStopped, and is Killed only if it was;
 //   - the Report of Shutdown counts the dead letters, and names the handlers that the program knows to run, once;
+//   - every future ends, for all who wait for it alike; a Gather has an answer of each, a PipeTo sends once, the work of a
+//     Pipe is done once, and of a Later the first outcome counts;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

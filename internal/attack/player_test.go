@@ -405,15 +405,19 @@ func (w *world) asked(e *edge, l *letter, got uint64, err error, limited bool) {
 		}
 	case errors.Is(err, context.Canceled): // also while it waited for room
 		sure = false
-	case errors.Is(err, actor.ErrStopped), errors.Is(err, actor.ErrUnhandled), errors.Is(err, errPlanned), errors.Is(err, actor.ErrMailboxFull):
-	default:
-		if pe := (*actor.PanicError)(nil); !errors.As(err, &pe) && !strings.Contains(err.Error(), "runtime.Goexit") {
-			w.report("ask: %s ended with %v", l, err)
-		}
+	case !endsAsk(err):
+		w.report("ask: %s ended with %v", l, err)
 	}
 	if !sure {
 		l.unsure.Store(true)
 	}
+}
+
+// endsAsk reports whether an ask may have ended with err, but for what its asker does.
+func endsAsk(err error) bool {
+	pe := (*actor.PanicError)(nil)
+	return errors.Is(err, actor.ErrStopped) || errors.Is(err, actor.ErrUnhandled) || errors.Is(err, errPlanned) ||
+		errors.Is(err, actor.ErrMailboxFull) || errors.As(err, &pe) || strings.Contains(err.Error(), "runtime.Goexit")
 }
 
 func (w *world) tryTell(ctx context.Context, p *player, to *node, l *letter) {
@@ -647,6 +651,10 @@ func (p *player) act(ctx *actor.Context[mail], r *rand.Rand, l *letter) {
 		return
 	}
 	limited := !w.strict
+	if w.outcomes > 0 && r.IntN(20) < w.outcomes {
+		p.doOutcome(ctx, r, l)
+		return
+	}
 	switch r.IntN(12) {
 	case 0:
 		p.doAskThen(ctx, r, l)
@@ -826,34 +834,6 @@ func (p *player) doWatch(ctx *actor.Context[mail], r *rand.Rand) {
 	})
 }
 
-func (p *player) doAskThen(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
-	w := p.n.w
-	to := w.pick(p.n, r)
-	if to == nil {
-		return
-	}
-	l := p.request(r, to, of)
-	limited := !w.strict || l.late
-	x := w.expect(p, nil, "outcome of "+l.String())
-	if to.inline {
-		defer w.end(w.begin(p.n, to, "tell", l))
-	}
-	actor.AskThen(ctx, to.ref, mail{l: l}, func(got uint64, err error) mail {
-		return p.note(func() {
-			x.came()
-			if err == nil && got != l.id {
-				w.report("answer: %s got %d", l, got)
-			}
-			if errors.Is(err, context.DeadlineExceeded) && !limited {
-				w.report("stall: AskThen of %s: %v", l, err)
-			}
-			if err == nil {
-				l.unsure.Store(false)
-			}
-		})
-	}, within(limited, r)...)
-}
-
 func (p *player) doPause(ctx *actor.Context[mail], r *rand.Rand) {
 	d := time.Duration(r.IntN(300)) * time.Microsecond
 	switch r.IntN(3) {
@@ -868,50 +848,6 @@ func (p *player) doPause(ctx *actor.Context[mail], r *rand.Rand) {
 			runtime.Gosched()
 		}
 	}
-}
-
-// future is an answer for which several may wait.
-type future struct {
-	f       *actor.Future[uint64]
-	to      *node
-	l       *letter
-	limited bool
-}
-
-func (p *player) doFuture(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
-	w := p.n.w
-	slot := &w.futures[r.IntN(len(w.futures))]
-	if r.IntN(2) == 0 {
-		to := w.pick(p.n, r)
-		if to == nil {
-			return
-		}
-		l := p.request(r, to, of)
-		f := &future{to: to, l: l, limited: !w.strict || l.late}
-		if to.inline {
-			defer w.end(w.begin(p.n, to, "tell", l))
-		}
-		f.f = actor.AskFuture(ctx, to.ref, mail{l: l}, within(f.limited, r)...)
-		slot.Store(f)
-		return
-	}
-	f := slot.Load()
-	if f == nil || w.acyclic && f.to.index <= p.n.index {
-		return
-	}
-	e := w.begin(p.n, f.to, "future", f.l)
-	defer w.end(e)
-	p.wait(true, func() {
-		got, err := f.f.Wait(ctx, within(!w.strict, r)...)
-		switch {
-		case err == nil && got != f.l.id:
-			w.report("future: %s got %d", f.l, got)
-		case errors.Is(err, actor.ErrDeadlock) && !isClosed(f.f.Done()): // else it may be that of the ask
-			w.deadlock(e, err)
-		case errors.Is(err, context.DeadlineExceeded) && !f.limited && !isLimited(ctx):
-			w.report("stall: future of %s: %v", f.l, err)
-		}
-	})
 }
 
 func (p *player) doEnd(ctx *actor.Context[mail], r *rand.Rand) {

@@ -26,6 +26,7 @@ type mode struct {
 	ends     int // stops, drains and kills
 	late     int // stashes, promises and timers
 	clings   int // handlers that do not return for a while
+	outcomes int // what comes later: futures, pipes
 	groups   bool
 }
 
@@ -37,6 +38,7 @@ var modes = []mode{
 	{name: "tells", asks: 1, inline: 1, bounded: 2, children: 1, faults: 2, ends: 2, late: 4},
 	{name: "supervise", asks: 3, inline: 1, children: 6, faults: 6, ends: 3, late: 1, groups: true},
 	{name: "clings", strict: true, asks: 4, inline: 1, bounded: 2, children: 4, ends: 2, clings: 4},
+	{name: "outcomes", strict: true, asks: 4, inline: 1, bounded: 2, children: 2, ends: 3, late: 2, outcomes: 9},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
@@ -49,28 +51,32 @@ type world struct {
 	total   *tally
 	seed    uint64
 
-	moment   atomic.Int64                 // orders the beginnings and ends of edges
-	outside  edges                        // of outsiders
-	toldBy   [1 + outsiders]map[*node]int // what they have sent last, by receiver
-	budget   atomic.Int64                 // letters that may still be sent
-	nodes    atomic.Pointer[[]*node]
-	born     atomic.Int64
-	notes    atomic.Uint64 // handlers that have run for what actors order for themselves
-	orders   atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
-	heard    atomic.Uint64 // events of the listener
-	killing  atomic.Bool   // a shutdown may kill
-	haunted  atomic.Bool   // a handler was left behind by a shutdown that had all the time
-	last     atomic.Bool   // the letters before a shutdown are on their way
-	restless atomic.Bool   // actors may do something without a letter
-	pending  atomic.Int64  // goroutines that will send something
-	futures  [4]atomic.Pointer[future]
-	counts   struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
+	moment      atomic.Int64                 // orders the beginnings and ends of edges
+	outside     edges                        // of outsiders
+	toldBy      [1 + outsiders]map[*node]int // what they have sent last, by receiver
+	budget      atomic.Int64                 // letters that may still be sent
+	nodes       atomic.Pointer[[]*node]
+	born        atomic.Int64
+	notes       atomic.Uint64 // handlers that have run for what actors order for themselves
+	orders      atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
+	heard       atomic.Uint64 // events of the listener
+	killing     atomic.Bool   // a shutdown may kill
+	haunted     atomic.Bool   // a handler was left behind by a shutdown that had all the time
+	closing     atomic.Bool   // a shutdown has begun
+	lateLetters atomic.Uint64 // sent since then by nobody who ends with it
+	last        atomic.Bool   // the letters before a shutdown are on their way
+	restless    atomic.Bool   // actors may do something without a letter
+	pending     atomic.Int64  // goroutines that will send something
+	futures     [4]atomic.Pointer[future]
+	counts      struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
 
 	mu       sync.Mutex
 	problems []string
 	sent     []*letter
 	watches  []*watching
 	clingers []*clinging
+	kept     []*future
+	pipes    []*pipe
 	stops    map[actor.PID][]actor.ActorStopped
 }
 
@@ -143,6 +149,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	if !w.await("goroutines to end", endOfRound, func() bool { return runtime.NumGoroutine() <= before }) {
 		return w.abort()
 	}
+	w.judgeOutcomes()
 	clean := !w.killing.Load() && !early && !w.haunted.Load()
 	if w.balance(clean); clean {
 		w.judgeEnds()
@@ -240,6 +247,7 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 	}
 	w.mu.Unlock()
 	w.killing.Store(hasty)
+	w.closing.Store(true)
 	if c.quiet && r.IntN(2) == 0 {
 		w.sendLast(r)
 	}
@@ -275,6 +283,9 @@ func (w *world) send(i int, r *rand.Rand) {
 	for w.budget.Load() > 0 {
 		if r.IntN(50) == 0 {
 			w.spawn(w.sys, nil, r)
+		}
+		if w.outcomes > 0 && r.IntN(4) == 0 {
+			w.askOutside(i, r)
 		}
 		n := w.pick(nil, r)
 		l := w.newLetter(nil, n, r)
