@@ -25,6 +25,8 @@
 //   - the Report of Shutdown counts the dead letters, and names the handlers that the program knows to run, once;
 //   - every future ends, for all who wait for it alike; a Gather has an answer of each, a PipeTo sends once, the work of a
 //     Pipe is done once, and of a Later the first outcome counts;
+//   - who is linked fails once with the other, and nobody else; a watch or a link that was taken back brings nothing; a
+//     message comes to the handler of the last Become; a gate changes the time at which a message leaves, and nothing else;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

@@ -78,7 +78,8 @@ type node struct {
 	reentrant bool
 	waitsRoom bool
 	ordered   bool
-	barren    bool         // it has no children
+	barren    bool // it has no children
+	gated     bool
 	pool      bool         // a Kill takes it away from its handler
 	hurried   bool         // it ends within milliseconds when it is told to
 	toldAt    atomic.Int64 // the tick at which it was, if it is hurried
@@ -153,7 +154,9 @@ type player struct {
 	n          *node
 	count      int
 	terminated int
-	ready      bool // Init has succeeded
+	ready      bool  // Init has succeeded
+	behaviors  []int // what Become has set, the last one counts
+	born       int
 	run        int64
 	starting   bool
 }
@@ -185,7 +188,7 @@ func (w *world) spawn(parent actor.Spawner, of *node, r *rand.Rand) {
 		return &starter{player: newPlayer(), seed: seed + uint64(starts), first: starts == 1}
 	}, opts...)
 	if err != nil {
-		if !errors.Is(err, errPlanned) && !errors.Is(err, actor.ErrStopped) {
+		if !errors.Is(err, errPlanned) && !errors.Is(err, actor.ErrStopped) && !errors.Is(err, errUnsettled) {
 			w.report("spawn %s: %v", n, err)
 		}
 		return
@@ -217,6 +220,9 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 	} else if r.IntN(10) == 0 {
 		home = false
 		add("pinned", actor.Pinned())
+	} else if w.bonding > 0 && r.IntN(4) == 0 {
+		n.gated = true
+		add("gated", actor.Gated(&gate{w: w, seed: r.Uint64()}))
 	} else if r.IntN(3) == 0 {
 		n.reentrant = true
 		add("reentrant", actor.Reentrant())
@@ -277,7 +283,7 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 			add("patient", actor.StopWithin(10*time.Minute))
 		}
 	}
-	if r.IntN(5) == 0 && home {
+	if r.IntN(5) == 0 && home && !n.gated {
 		w.restless.Store(true)
 		add("passivate", actor.Passivate(time.Duration(1+r.IntN(3))*time.Millisecond))
 	}
@@ -504,7 +510,12 @@ func (p *player) waitOrTell(ctx *actor.Context[mail], r *rand.Rand, limited bool
 }
 
 // Receive implements [actor.Actor].
-func (p *player) Receive(ctx *actor.Context[mail], m mail) (err error) {
+func (p *player) Receive(ctx *actor.Context[mail], m mail) error {
+	p.handledBy(0)
+	return p.receive(ctx, m)
+}
+
+func (p *player) receive(ctx *actor.Context[mail], m mail) error {
 	n, w, l := p.n, p.n.w, m.l
 	run := w.moment.Add(1)
 	n.enter(run)
@@ -594,7 +605,7 @@ func (p *player) forward(ctx *actor.Context[mail], l *letter, to *node) {
 		if !p.n.mayBeKilled() {
 			p.n.w.report("forward: %s: %v", l, err)
 		}
-	} else if p.n.mayBeKilled() {
+	} else if p.n.mayBeKilled() || p.n.gated && l.asked { // the asker is told, and nobody else, if it is dropped
 		l.unsure.Store(true)
 	}
 }
@@ -651,6 +662,10 @@ func (p *player) act(ctx *actor.Context[mail], r *rand.Rand, l *letter) {
 		return
 	}
 	limited := !w.strict
+	if w.bonding > 0 && r.IntN(20) < w.bonding {
+		p.doBond(ctx, r)
+		return
+	}
 	if w.outcomes > 0 && r.IntN(20) < w.outcomes {
 		p.doOutcome(ctx, r, l)
 		return
@@ -802,6 +817,7 @@ type watching struct {
 	to   *node // nil for an answer
 	what string
 	news atomic.Int64
+	over atomic.Bool // it was taken back
 }
 
 func (w *world) expect(by *player, to *node, what string) *watching {
@@ -814,6 +830,9 @@ func (w *world) expect(by *player, to *node, what string) *watching {
 }
 
 func (x *watching) came() {
+	if x.over.Load() {
+		x.by.n.w.report("%s of %s for %s comes after it was taken back", x.what, x.to, x.by.n)
+	}
 	if n := x.news.Add(1); n > 1 {
 		x.by.n.w.report("%s of %s for %s came %d times", x.what, x.to, x.by.n, n)
 	}
@@ -875,7 +894,7 @@ func (w *world) checkNotices() bool {
 		w.mu.Unlock()
 		missing = nil
 		for _, x := range all {
-			if x.news.Load() == 0 && x.by.lives() && (x.to == nil || x.to.ended()) {
+			if x.news.Load() == 0 && !x.over.Load() && x.by.lives() && (x.to == nil || x.to.ended()) {
 				missing = x
 				return false
 			}

@@ -27,6 +27,7 @@ type mode struct {
 	late     int // stashes, promises and timers
 	clings   int // handlers that do not return for a while
 	outcomes int // what comes later: futures, pipes
+	bonding  int // links, watches, Become, gates
 	groups   bool
 }
 
@@ -39,6 +40,7 @@ var modes = []mode{
 	{name: "supervise", asks: 3, inline: 1, children: 6, faults: 6, ends: 3, late: 1, groups: true},
 	{name: "clings", strict: true, asks: 4, inline: 1, bounded: 2, children: 4, ends: 2, clings: 4},
 	{name: "outcomes", strict: true, asks: 4, inline: 1, bounded: 2, children: 2, ends: 3, late: 2, outcomes: 9},
+	{name: "bonds", asks: 4, bounded: 1, children: 3, faults: 2, ends: 4, bonding: 8},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
@@ -77,6 +79,9 @@ type world struct {
 	clingers []*clinging
 	kept     []*future
 	pipes    []*pipe
+	bonds    map[pair]*bond
+	links    []link
+	exits    map[actor.PID][]string // failures by a link
 	stops    map[actor.PID][]actor.ActorStopped
 }
 
@@ -94,7 +99,7 @@ const outsiders = 3
 func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	before := runtime.NumGoroutine()
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped)}
+	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped), bonds: make(map[pair]*bond), exits: make(map[actor.PID][]string)}
 	w.restless.Store(m.late > 0 || m.faults > 0)
 	w.nodes.Store(new([]*node))
 	opts := []actor.SystemOption{
@@ -113,6 +118,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	listener := actor.SpawnFunc(w.sys, "listener", w.listen)
 	actor.Subscribe(w.sys, listener)
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "ends", w.hearEnd))
+	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "failures", w.hearFailure))
 	for n := 2 + r.IntN(10); len(w.all()) < n; {
 		w.spawn(w.sys, nil, r)
 	}
@@ -138,7 +144,9 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 		if !w.ping() {
 			return w.abort()
 		}
-		w.checkNotices()
+		if w.checkNotices() {
+			w.checkLinks()
+		}
 	}
 	if !w.shutDown(&closing{quiet: !early}, r.IntN(3) == 0, r) {
 		return w.abort()
@@ -153,6 +161,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	clean := !w.killing.Load() && !early && !w.haunted.Load()
 	if w.balance(clean); clean {
 		w.judgeEnds()
+		w.judgeLinks()
 	}
 	total.deadlocks += w.counts.deadlocks.Load()
 	total.tooMany += w.counts.tooMany.Load()
