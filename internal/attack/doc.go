@@ -27,6 +27,8 @@
 //     Pipe is done once, and of a Later the first outcome counts;
 //   - who is linked fails once with the other, and nobody else; a watch or a link that was taken back brings nothing; a
 //     message comes to the handler of the last Become; a gate changes the time at which a message leaves, and nothing else;
+//   - a timer is not early, comes to its own incarnation, once or each period, and not after it was canceled; Cancel says
+//     whether there was one; none is left;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

@@ -157,6 +157,7 @@ type player struct {
 	ready      bool  // Init has succeeded
 	behaviors  []int // what Become has set, the last one counts
 	born       int
+	timers     map[string]*ticking
 	run        int64
 	starting   bool
 }
@@ -662,6 +663,10 @@ func (p *player) act(ctx *actor.Context[mail], r *rand.Rand, l *letter) {
 		return
 	}
 	limited := !w.strict
+	if w.timers > 0 && r.IntN(20) < w.timers {
+		p.doTimer(ctx, r)
+		return
+	}
 	if w.bonding > 0 && r.IntN(20) < w.bonding {
 		p.doBond(ctx, r)
 		return

@@ -57,6 +57,9 @@ func (w *world) judge(c *closing) {
 	if report.DeadLetters > dead || exact && report.DeadLetters != dead {
 		w.report("shutdown: the report has %d dead letters, of %d: %v", report.DeadLetters, dead, err)
 	}
+	if c.quiet && !clings && len(report.Unfinished) == 0 && stats.Timers > 0 {
+		w.report("shutdown: %d timers are left", stats.Timers)
+	}
 	if c.quiet && len(report.Unfinished) == 0 && stats.Actors > 0 {
 		w.report("shutdown: nobody is unfinished, and %d actors live", stats.Actors)
 	}

@@ -28,6 +28,7 @@ type mode struct {
 	clings   int // handlers that do not return for a while
 	outcomes int // what comes later: futures, pipes
 	bonding  int // links, watches, Become, gates
+	timers   int
 	groups   bool
 }
 
@@ -41,6 +42,7 @@ var modes = []mode{
 	{name: "clings", strict: true, asks: 4, inline: 1, bounded: 2, children: 4, ends: 2, clings: 4},
 	{name: "outcomes", strict: true, asks: 4, inline: 1, bounded: 2, children: 2, ends: 3, late: 2, outcomes: 9},
 	{name: "bonds", asks: 4, bounded: 1, children: 3, faults: 2, ends: 4, bonding: 8},
+	{name: "timers", asks: 3, inline: 1, bounded: 1, children: 2, faults: 2, ends: 3, timers: 9},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
@@ -100,7 +102,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	before := runtime.NumGoroutine()
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped), bonds: make(map[pair]*bond), exits: make(map[actor.PID][]string)}
-	w.restless.Store(m.late > 0 || m.faults > 0)
+	w.restless.Store(m.late > 0 || m.faults > 0 || m.timers > 0)
 	w.nodes.Store(new([]*node))
 	opts := []actor.SystemOption{
 		actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(10 * time.Minute),
