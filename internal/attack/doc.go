@@ -29,6 +29,8 @@
 //     message comes to the handler of the last Become; a gate changes the time at which a message leaves, and nothing else;
 //   - a timer is not early, comes to its own incarnation, once or each period, and not after it was canceled; Cancel says
 //     whether there was one; none is left;
+//   - in a bulkhead no more handlers compute than it has workers, but for those of actors that have waited in a way that
+//     [actor.WithBulkhead] excepts; Priority and Conflate keep the order of one sender's messages of a rank or key;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

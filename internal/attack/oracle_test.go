@@ -88,6 +88,9 @@ func (w *world) begin(from, to *node, kind string, l *letter) *edge {
 	at := &w.outside
 	if from != nil {
 		at = &from.edges
+		if kind == "room" || kind == "spawn" || kind == "tell" || kind == "ask with a derived context" || to != nil && (to.inline || to.waitsRoom) {
+			from.exceeds.Store(true)
+		}
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()

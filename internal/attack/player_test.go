@@ -34,6 +34,7 @@ type letter struct {
 	late     bool // its answer may come late or never
 	asked    bool
 	ping     bool
+	direct   bool   // it is not forwarded
 	last     bool   // it is of those before a shutdown
 	behind   bool   // it was sent by a callback that had been left behind
 	note     func() // what a timer, a watch, an answer has to report: nobody has sent it
@@ -77,8 +78,11 @@ type node struct {
 	inline    bool
 	reentrant bool
 	waitsRoom bool
-	ordered   bool
-	barren    bool // it has no children
+	classes   uint64      // letters whose numbers are the same modulo that keep their order, 0 for all
+	bulkhead  *bulkhead   // nil for the workers of the system
+	shared    bool        // its handlers run on workers
+	exceeds   atomic.Bool // a handler has waited in such a way that another worker may have taken the place of its
+	barren    bool        // it has no children
 	gated     bool
 	pool      bool         // a Kill takes it away from its handler
 	hurried   bool         // it ends within milliseconds when it is told to
@@ -92,9 +96,8 @@ type node struct {
 	children []*node
 	lives    []*player
 
-	seen map[*node]int // what has been handled last, by sender; of the handlers
-	came map[int]int   // of outsiders
-	gave map[*node]int // what has been sent last, by receiver; of the handlers
+	seen map[source]int // what has been handled last; of the handlers
+	gave map[*node]int  // what has been sent last, by receiver; of the handlers
 }
 
 func (n *node) anyChild(f func(*node) bool) bool {
@@ -169,7 +172,7 @@ func (w *world) spawn(parent actor.Spawner, of *node, r *rand.Rand) {
 	if w.born.Load() > 60 {
 		return
 	}
-	n := &node{w: w, index: int(w.born.Add(1)), parent: of, ordered: true, seen: make(map[*node]int), came: make(map[int]int), gave: make(map[*node]int)}
+	n := &node{w: w, index: int(w.born.Add(1)), parent: of, seen: make(map[source]int), gave: make(map[*node]int)}
 	opts := w.nature(n, r)
 	seed := r.Uint64()
 	var e *edge
@@ -228,14 +231,8 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 		n.reentrant = true
 		add("reentrant", actor.Reentrant())
 	}
-	switch r.IntN(6) {
-	case 0:
-		add("one", actor.OnBulkhead("one"))
-	case 1:
-		add("two", actor.OnBulkhead("two"))
-	case 2:
-		add("own", actor.OnBulkhead(""))
-	}
+	n.settle(r, add)
+	n.shared = home
 	if r.IntN(14) < w.bounded {
 		most := 1 + r.IntN(4)
 		switch r.IntN(7) {
@@ -251,10 +248,10 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 		}
 		switch r.IntN(6) {
 		case 0:
-			n.ordered = false
+			n.classes = 3
 			add("priority", actor.Priority(func(m mail) int { return int(m.id() % 3) }))
 		case 1:
-			n.ordered = false
+			n.classes = 4
 			add("conflate", actor.Conflate(func(m mail) uint64 { return m.id() % 4 }))
 		}
 	}
@@ -559,7 +556,7 @@ func (p *player) receive(ctx *actor.Context[mail], m mail) error {
 	if r.IntN(6) == 0 {
 		ctx.Unstash()
 	}
-	if l.forwards.Load() < 3 && r.IntN(10) == 0 {
+	if l.forwards.Load() < 3 && !l.direct && r.IntN(10) == 0 {
 		if to := w.pick(n, r); to != nil {
 			p.forward(ctx, l, to)
 			return nil
@@ -570,24 +567,6 @@ func (p *player) receive(ctx *actor.Context[mail], m mail) error {
 		p.run = run
 	}
 	return p.finish(ctx, m, r)
-}
-
-func (p *player) inOrder(l *letter) {
-	n := p.n
-	if l.seq == 0 || !n.ordered || l.moved.Load() {
-		return
-	}
-	if l.from != nil {
-		if l.seq <= n.seen[l.from] {
-			n.w.report("order: %s has the number %d and comes after %d", l, l.seq, n.seen[l.from])
-		}
-		n.seen[l.from] = l.seq
-		return
-	}
-	if l.seq <= n.came[l.outsider] {
-		n.w.report("order: %s has the number %d and comes after %d", l, l.seq, n.came[l.outsider])
-	}
-	n.came[l.outsider] = l.seq
 }
 
 func (p *player) forward(ctx *actor.Context[mail], l *letter, to *node) {
@@ -663,6 +642,10 @@ func (p *player) act(ctx *actor.Context[mail], r *rand.Rand, l *letter) {
 		return
 	}
 	limited := !w.strict
+	if w.computes > 0 && r.IntN(20) < w.computes {
+		p.compute(time.Duration(r.IntN(500)) * time.Microsecond)
+		return
+	}
 	if w.timers > 0 && r.IntN(20) < w.timers {
 		p.doTimer(ctx, r)
 		return
@@ -796,6 +779,10 @@ func (p *player) doAsk(ctx *actor.Context[mail], r *rand.Rand, limited bool, of 
 	}
 	l := p.letter(r, to, of)
 	limited = limited || l.late || isLimited(ctx)
+	if p.starting && w.faults > 0 { // who has failed waits for its parent, which may be below on the stack
+		limited = limited || to.parent != nil
+		l.direct = !limited
+	}
 	opts := within(limited, r)
 	l.sent()
 	switch r.IntN(4) {
@@ -868,9 +855,7 @@ func (p *player) doPause(ctx *actor.Context[mail], r *rand.Rand) {
 	case 1:
 		_ = actor.Blocking(ctx, func() error { <-time.After(d); return nil })
 	default:
-		for began := time.Now(); time.Since(began) < d; {
-			runtime.Gosched()
-		}
+		p.compute(d)
 	}
 }
 

@@ -29,6 +29,7 @@ type mode struct {
 	outcomes int // what comes later: futures, pipes
 	bonding  int // links, watches, Become, gates
 	timers   int
+	computes int
 	groups   bool
 }
 
@@ -43,17 +44,19 @@ var modes = []mode{
 	{name: "outcomes", strict: true, asks: 4, inline: 1, bounded: 2, children: 2, ends: 3, late: 2, outcomes: 9},
 	{name: "bonds", asks: 4, bounded: 1, children: 3, faults: 2, ends: 4, bonding: 8},
 	{name: "timers", asks: 3, inline: 1, bounded: 1, children: 2, faults: 2, ends: 3, timers: 9},
+	{name: "pools", asks: 3, bounded: 8, children: 1, ends: 1, computes: 10},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
 // world is a round.
 type world struct {
 	mode
-	acyclic bool // nobody waits for an actor before it in order
-	sys     *actor.System
-	control *control
-	total   *tally
-	seed    uint64
+	acyclic   bool // nobody waits for an actor before it in order
+	sys       *actor.System
+	bulkheads []*bulkhead
+	control   *control
+	total     *tally
+	seed      uint64
 
 	moment      atomic.Int64                 // orders the beginnings and ends of edges
 	outside     edges                        // of outsiders
@@ -101,12 +104,14 @@ const outsiders = 3
 func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	before := runtime.NumGoroutine()
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped), bonds: make(map[pair]*bond), exits: make(map[actor.PID][]string)}
+	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped), bonds: make(map[pair]*bond), exits: make(map[actor.PID][]string), bulkheads: newBulkheads()}
 	w.restless.Store(m.late > 0 || m.faults > 0 || m.timers > 0)
 	w.nodes.Store(new([]*node))
 	opts := []actor.SystemOption{
 		actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(10 * time.Minute),
-		actor.WithBulkhead("one", 1, 1), actor.WithBulkhead("two", 2, 3),
+	}
+	for _, b := range w.bulkheads {
+		opts = append(opts, actor.WithBulkhead(b.name, int(b.workers), b.weight))
 	}
 	if r.IntN(4) == 0 {
 		opts = append(opts, actor.WithMaxWaiting(1+r.IntN(8)))
