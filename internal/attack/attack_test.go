@@ -60,7 +60,9 @@ func TestAttack(t *testing.T) {
 	default:
 		for i := range uint64(shortRounds) {
 			for _, m := range chosen {
-				play(m, i+1)
+				if m.clings == 0 || i%2 == 0 { // what clings takes long
+					play(m, i+1)
+				}
 			}
 		}
 	}
