@@ -93,16 +93,15 @@ func (p *player) doFuture(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 	}
 	e := w.begin(p.n, f.to, "future", f.l)
 	defer w.end(e)
-	outside := f.l.from == nil && !w.acyclic // TestAForwardToWhoWaitsForTheFutureOfAnOutsiderFailsAtOnce does not hold yet
 	p.wait(true, func() {
-		got, err := f.f.Wait(ctx, within(!w.strict || outside, r)...)
+		got, err := f.f.Wait(ctx, within(!w.strict, r)...)
 		f.judge(got, err)
 		switch {
 		case err == nil && got != f.l.id:
 			w.report("future: %s got %d", f.l, got)
 		case errors.Is(err, actor.ErrDeadlock) && !isClosed(f.f.Done()): // else it may be that of the ask
 			w.deadlock(e, err)
-		case errors.Is(err, context.DeadlineExceeded) && !f.limited && !outside && !isLimited(ctx):
+		case errors.Is(err, context.DeadlineExceeded) && !f.limited && !isLimited(ctx):
 			w.report("stall: future of %s: %v", f.l, err)
 		}
 	})

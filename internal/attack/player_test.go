@@ -34,7 +34,6 @@ type letter struct {
 	late     bool // its answer may come late or never
 	asked    bool
 	ping     bool
-	direct   bool   // it is not forwarded
 	last     bool   // it is of those before a shutdown
 	behind   bool   // it was sent by a callback that had been left behind
 	note     func() // what a timer, a watch, an answer has to report: nobody has sent it
@@ -556,7 +555,7 @@ func (p *player) receive(ctx *actor.Context[mail], m mail) error {
 	if r.IntN(6) == 0 {
 		ctx.Unstash()
 	}
-	if l.forwards.Load() < 3 && !l.direct && r.IntN(10) == 0 {
+	if l.forwards.Load() < 3 && r.IntN(10) == 0 {
 		if to := w.pick(n, r); to != nil {
 			p.forward(ctx, l, to)
 			return nil
@@ -779,10 +778,6 @@ func (p *player) doAsk(ctx *actor.Context[mail], r *rand.Rand, limited bool, of 
 	}
 	l := p.letter(r, to, of)
 	limited = limited || l.late || isLimited(ctx)
-	if p.starting && w.faults > 0 { // who has failed waits for its parent, which may be below on the stack
-		limited = limited || to.parent != nil
-		l.direct = !limited
-	}
 	opts := within(limited, r)
 	l.sent()
 	switch r.IntN(4) {
