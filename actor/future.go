@@ -103,8 +103,8 @@ func (f *Future[R]) settle() {
 	f.waiting.Init()
 	pipes := f.pipes
 	f.pipes = nil
+	close(f.done) // under mu: a Wait that finds settled returns at once, and then Done is closed
 	f.mu.Unlock()
-	close(f.done)
 	for _, w := range all {
 		w.resolve(struct{}{}, nil, nil)
 	}
