@@ -59,12 +59,7 @@ func (l *letter) anyForward(f func(*node) bool) bool {
 	l.mu.Lock()
 	all := slices.Clone(l.forwarded)
 	l.mu.Unlock()
-	for _, n := range all {
-		if f(n) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, f)
 }
 
 // node is an actor, over all of its incarnations.
@@ -216,17 +211,18 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 	}
 	n.barren = r.IntN(2) == 0 || w.children == 0
 	home := true
-	if r.IntN(14) < w.inline {
+	switch {
+	case r.IntN(14) < w.inline:
 		home = false
 		n.inline = true
 		add("inline", actor.Inline())
-	} else if r.IntN(10) == 0 {
+	case r.IntN(10) == 0:
 		home = false
 		add("pinned", actor.Pinned())
-	} else if w.bonding > 0 && r.IntN(4) == 0 {
+	case w.bonding > 0 && r.IntN(4) == 0:
 		n.gated = true
 		add("gated", actor.Gated(&gate{w: w, seed: r.Uint64()}))
-	} else if r.IntN(3) == 0 {
+	case r.IntN(3) == 0:
 		n.reentrant = true
 		add("reentrant", actor.Reentrant())
 	}
@@ -311,8 +307,7 @@ func (p planned) Error() string        { return fmt.Sprintf("planned %d", uint64
 func (p planned) Is(target error) bool { return target == errPlanned }
 
 func errSeed(err error) uint64 {
-	var p planned
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[planned](err); ok {
 		return uint64(p)
 	}
 	return 1
