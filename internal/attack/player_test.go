@@ -621,7 +621,7 @@ func (p *player) finish(ctx *actor.Context[mail], m mail, r *rand.Rand) error {
 	case 1:
 		return actor.Refuse(ctx, errPlanned)
 	case 2:
-		if r.IntN(40) < w.ends {
+		if r.IntN(40) < w.ends && !w.last.Load() { // else what waits for a shutdown is not handled
 			return actor.ErrStop
 		}
 	}
