@@ -15,9 +15,9 @@ import (
 // actor for example, or in [Context.Sleep], does not count while it waits. One that waits in any other way
 // counts, as does one that computes, or is in [Blocking]. When all workers wait in this way for actors of
 // their own bulkhead, nothing proceeds there until one of the waits times out. A handler that was killed
-// and has not returned no longer counts. A handler exceeds the number until it returns if it has waited for
-// room in a full mailbox, or with a derived context in a [Reentrant] actor, or if an [Inline] actor or the
-// Init of a child has waited in it.
+// and has not returned no longer counts. An actor exceeds the number until its turn ends if a handler has
+// waited for room in a full mailbox, or with a derived context in a [Reentrant] actor, or if an [Inline]
+// actor or the Init of a child has waited in it.
 //
 // The processors are shared. While there is more to do than they can handle, each worker gets as
 // much of their time as any other, and a worker of a bulkhead gets weight times as much as one of

@@ -130,11 +130,21 @@ func (c *core) hold(leave func(dropped error)) bool {
 	}
 	return c.ext.gateway.gate.Hold(func(dropped error) {
 		defer c.survive()
-		if dropped == nil && c.flags.Load()&(fenced|ended) != 0 {
+		if dropped == nil && c.wasKilled() {
 			dropped = fmt.Errorf("the actor was killed: %w", ErrStopped)
 		}
 		leave(dropped)
 	})
+}
+
+// wasKilled reports whether c was killed and has ended, or was taken away from its handler.
+func (c *core) wasKilled() bool {
+	if flags := c.flags.Load(); flags&ended == 0 {
+		return flags&fenced != 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ext.killed
 }
 
 // holdOrLeave is hold for those who do the same if it is not kept.

@@ -515,3 +515,25 @@ func TestGateOfALaterIncarnationDoesNotLetGoWhatAnEarlierOneHasPromised(t *testi
 		}
 	})
 }
+
+func TestWhatAGateHoldsLeavesAfterANormalEnd(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		log, g := actortest.NewJournal(k), &holdingGate{}
+		to, a := listener(k, log), gatedActor(k, g)
+		a.Tell(k.Context(), do(func(ctx *actor.Context[any]) error {
+			to.Tell(ctx, 1)
+			ctx.Stop()
+			return nil
+		}))
+		answer := actor.AskFuture(k.Context(), a, gateAsk{what: "2"})
+		k.Settle()
+		if n := g.release(); n == 0 {
+			t.Error("nothing was held")
+		}
+		k.Settle()
+		log.Expect("told 1 by /gated")
+		if _, err := answer.Wait(k.Context()); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("the ask that came after it: %v", err)
+		}
+	})
+}
