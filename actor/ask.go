@@ -234,18 +234,10 @@ func (c *core) waitsWith(call interrupter) {
 	c.ext.inquiry.call = call
 }
 
-// waitsAside says whether c handles other messages while its handler waits. It reports false when that
-// was known.
-func (c *core) waitsAside(aside bool) (changed bool) {
-	if !c.traits.reentrant() {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := &c.ext.inquiry
-	changed = i.call != nil && i.aside != aside
-	i.aside = aside
-	return changed
+// isAside reports whether other messages are handled meanwhile: not before a request is in.
+func (i *inquiry) isAside() bool {
+	room, ok := i.call.(*askForRoom)
+	return i.aside && (!ok || room.room.admitted())
 }
 
 // waitingFor returns what keeps c from ending that wait of another: nothing, when it has come, or
@@ -273,7 +265,7 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 			}
 			return inquiry{}, c.decision().split(all)
 		}
-		if i.aside {
+		if i.isAside() {
 			i = inquiry{stack: i.stack}
 		}
 		switch {
@@ -294,13 +286,19 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 	return i, nil
 }
 
-// decision returns that c waits for its supervisor, if it has failed: until that one has a turn c handles nothing. A
-// signal that ends this otherwise gives c a turn. REQUIRES: c.mu held.
+// decision returns that c waits for a turn of its supervisor, if it does. REQUIRES: c.mu held.
 func (c *core) decision() inquiry {
-	if c.phase != suspended || c.scheduled {
+	if c.scheduled || !c.needsSupervisor() {
 		return inquiry{}
 	}
 	return inquiry{stack: c.parent}
+}
+
+// needsSupervisor reports whether c handles nothing until its supervisor has a turn: it has failed, or is halted in a
+// restart of siblings. A signal that ends this otherwise gives c a turn. REQUIRES: c.mu held, and c has no turn or is
+// about to end it.
+func (c *core) needsSupervisor() bool {
+	return c.phase == suspended || c.phase == restarting && c.ext.halted && c.ext.ended && c.ext.backoff == nil
 }
 
 // waitsForNobody reports whether c waits for nobody, as is usual where somebody is about to wait for c.
@@ -310,7 +308,7 @@ func (c *core) waitsForNobody() bool {
 	}
 	c.mu.Lock()
 	ext := c.ext
-	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.stack == nil && ext.reentry == nil && c.phase != suspended
+	free := ext == nil || ext.inquiry.call == nil && ext.inquiry.stack == nil && ext.reentry == nil && c.phase != suspended && c.phase != restarting
 	c.mu.Unlock()
 	return free
 }
@@ -396,7 +394,7 @@ func (c *core) deadlock(target *core, call interrupter) error {
 	return nil
 }
 
-// endCycle ends a wait for c, which has just become suspended, if it keeps c's supervisor from a decision.
+// endCycle ends a wait for c, which needs a turn of its supervisor, if it keeps that one from it.
 func (c *core) endCycle() {
 	if c.parent.waitsForNobody() {
 		return

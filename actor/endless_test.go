@@ -348,3 +348,69 @@ type asksInInit struct{ init func(ctx *actor.Context[any]) }
 
 func (a *asksInInit) Init(ctx *actor.Context[any]) error     { a.init(ctx); return nil }
 func (a *asksInInit) Receive(*actor.Context[any], any) error { return nil }
+
+// While a group restarts, a member that is halted waits for a turn of its supervisor, as one does that has failed.
+func TestASupervisorThatAsksAHaltedChildIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		outcome := make(chan error, 1)
+		handle := func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(get); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			return errBroken
+		}
+		var sibling actor.Ref[any]
+		super := actor.SpawnFunc(sys, "super", func(ctx *actor.Context[any], m any) error {
+			if m == "spawn" {
+				failing := actor.SpawnFunc(ctx, "failing", handle)
+				sibling = actor.SpawnFunc(ctx, "sibling", handle)
+				failing.Tell(ctx, "fail")
+				ctx.Self().Tell(ctx, "ask")
+				return ctx.Sleep(time.Second) // the failure is decided next
+			}
+			_, err := actor.Ask(ctx, sibling, get{})
+			outcome <- err
+			return nil
+		}, actor.Supervise(actor.AllForOne))
+		super.Tell(bg, "spawn")
+		began := time.Now()
+		if err := <-outcome; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// The Inline actor waits with the context of the Init that it is above.
+func TestTheStopOfAnInlineActorEndsNoInitBelowIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		slow := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[any], m any) error {
+			p := actor.Promise(ctx, m.(get))
+			time.AfterFunc(time.Second, func() { p.Resolve(1) })
+			return nil
+		})
+		inline := actor.SpawnFunc(sys, "inline", func(_ *actor.Context[any], m any) error {
+			m.(func())()
+			return nil
+		}, actor.Inline())
+		outcome := make(chan error, 1)
+		parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+			actor.Spawn[any](ctx, "child", func() *asksInInit {
+				return &asksInInit{func(child *actor.Context[any]) {
+					inline.Tell(child, func() { _, _ = actor.Ask(child, slow, get{}) })
+					_, err := actor.Ask(child, slow, get{}) // by itself, when nobody is above it any more
+					outcome <- err
+				}}
+			})
+			return nil
+		})
+		parent.Tell(bg, 1)
+		synctest.Wait()
+		inline.Stop()
+		if err := <-outcome; err != nil {
+			t.Errorf("nobody has told the child or its parent to stop: %v", err)
+		}
+	})
+}

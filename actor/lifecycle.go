@@ -117,7 +117,7 @@ func (c *core) startPassive() {
 
 // startAfterBackoff starts an actor whose backoff has passed, or whose turn in its group has come.
 func (c *core) startAfterBackoff() {
-	if c.phase == restarting || c.phase == suspended && !c.impl().hasState() {
+	if c.phase == restarting && c.ext.ended || c.phase == suspended && !c.impl().hasState() {
 		c.ext.backoff, c.ext.halted = nil, false
 		c.start()
 	}

@@ -278,7 +278,7 @@ func (s *mailbox[M]) waiting() int {
 	if s.special != nil {
 		n += s.special.queue.len()
 		if q, ok := s.special.queue.(*ownQueue[M]); ok {
-			n -= q.surplus()
+			n = max(0, n-q.surplus()) // which counts what is dropped before its envelope is here
 		}
 	}
 	return n

@@ -339,3 +339,26 @@ func TestWhatAQueueOfOnesOwnDropsIsNotHandled(t *testing.T) {
 		}
 	})
 }
+
+// refuses is a queue that takes nothing, and looks how much there is.
+type refuses struct{ look func() }
+
+func (q refuses) Put(m actor.Envelope[int]) {
+	m.Drop()
+	q.look()
+}
+
+func (refuses) Take() (m actor.Envelope[int], ok bool) { return m, false }
+
+func TestABacklogIsNeverLessThanNothing(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	var ref actor.Ref[int]
+	ref = actor.SpawnFunc(sys, "", func(*actor.Context[int], int) error { return nil }, actor.Ordered(func() actor.Queue[int] {
+		return refuses{func() {
+			if n, _ := ref.Backlog(); n < 0 {
+				t.Errorf("%d messages wait", n)
+			}
+		}}
+	}))
+	ref.Tell(bg, 1)
+}

@@ -455,6 +455,7 @@ func (w *wayWait[M]) giveUp() verdict { return verdictWait }
 // A wayWait is an interrupter. The end of the handler's context ends it.
 func (w *wayWait[M]) interrupt(error)      {}
 func (w *wayWait[M]) interrupted() error   { return nil }
+func (w *wayWait[M]) admitted() bool       { return false } // then wait returns
 func (w *wayWait[M]) over() bool           { return false }
 func (w *wayWait[M]) passedTo() *answerer  { return nil }
 func (w *wayWait[M]) request() interrupter { return w }

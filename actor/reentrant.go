@@ -239,7 +239,7 @@ func (x cut) end(c *core) {
 		wait.interrupt(context.Canceled)
 	}
 	for _, other := range x.above {
-		if !other.isAbove(c) { // else it is a parent, which is there because c waits with its context, and lives on
+		if !other.isLentBy(c) { // else it is below, and there because c waits with its context
 			other.cutInit()
 			c.cutChildrenAbove(other)
 		}

@@ -113,7 +113,7 @@ func tellWaiting[M any](ctx context.Context, to target[M], e envelope[M], w *wor
 
 // waitWith waits for room at the actor with that mailbox. It is no part of tellWaiting, whose messages
 // most often need not wait: what it defers is not free.
-func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingAsk) (verdict, error) {
+func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingAsk) (v verdict, err error) {
 	o := originOf(ctx).located()
 	if from != nil {
 		defer from.cover(o.here).uncover()
@@ -131,30 +131,22 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 		}
 		return waitForRoom(ctx, wait)
 	}
-	if o.own && from.waitsAside(false) { // not before the request is in
-		defer from.waitsAside(true)
-		if err := from.deadlock(at, ask); err != nil {
+	if o.here {
+		both := &askForRoom{ask, wait}
+		from.waitsWith(both)
+		defer func() {
+			if v == verdictTaken {
+				from.waitsWith(ask)
+			}
+		}()
+		if err := from.deadlock(at, both); err != nil {
 			return gaveUp(wait, err)
 		}
 	}
 	parent, deadline := ask.asker()
 	limited, cancel := context.WithDeadline(parent, deadline)
 	defer cancel()
-	if !o.here {
-		return waitForRoom(limited, wait)
-	}
-	from.waitsWith(wait) // until the request is in nobody can answer it
-	v, err := waitForRoom(limited, wait)
-	if v == verdictTaken {
-		from.waitsWith(ask)
-		if passed := ask.passedTo(); passed != nil { // it was handled already
-			at = passed.c
-		}
-		if err := from.deadlock(at, ask); err != nil {
-			ask.interrupt(err)
-		}
-	}
-	return v, err
+	return waitForRoom(limited, wait)
 }
 
 // full returns the verdict for whoever cannot wait.

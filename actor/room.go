@@ -8,21 +8,26 @@ import "sync/atomic"
 // comes later takes the slot away. To wake a sender that then tries again would leave the slot
 // empty meanwhile, and the actor idle.
 type roomWait[M any] struct {
-	c       *cell[M]
-	waiter  *waiter     // told when taken is set, when it is interrupted, or when the actor takes nothing any more
-	since   int64       // when it came, by the coarse clock
-	at      *special[M] // where it waits; set under the actor's lock before others can see it
-	decided atomic.Bool // it is over; set under the actor's lock
+	c      *cell[M]
+	waiter *waiter      // told when it is admitted, when it is interrupted, or when the actor takes nothing any more
+	since  int64        // when it came, by the coarse clock
+	at     *special[M]  // where it waits; set under the actor's lock before others can see it
+	state  atomic.Int32 // roomWaits and so on; set under the actor's lock
 
 	// Guarded by the actor's lock.
 	links[roomWait[M]]
 	replaces func() bool                        // reports whether the message needs no room
 	put      func() (old envelope[M], did bool) // puts the message into the queue; nil when it has
-	taken    bool
-	why      error       // why it ends before that, nil if its context says so
-	replaced bool        // put has replaced old, which is the waiter's to discard
-	old      envelope[M] // see replaced
+	why      error                              // why it ends before that, nil if its context says so
+	replaced bool                               // put has replaced old, which is the waiter's to discard
+	old      envelope[M]                        // see replaced
 }
+
+const (
+	roomWaits int32 = iota
+	roomTaken
+	roomLeft // it was interrupted, or has given up
+)
 
 // roomWaiter is a sender that waits for room, with its message: a roomWait, or a wayWait.
 type roomWaiter interface {
@@ -30,6 +35,31 @@ type roomWaiter interface {
 	wait(done <-chan struct{}) verdict
 	giveUp() verdict
 	interrupted() error // why wait has ended, nil if nobody has interrupted it
+	admitted() bool     // reports whether the message is in; also before the sender's goroutine has been told
+}
+
+// askForRoom is an ask that waits for room, until the asker's goroutine goes on. It becomes the wait for the answer as
+// soon as the request is in, which may be handled before.
+type askForRoom struct {
+	ask  interrupter
+	room roomWaiter
+}
+
+func (a *askForRoom) now() interrupter {
+	if a.room.admitted() {
+		return a.ask
+	}
+	return a.room
+}
+
+func (a *askForRoom) over() bool           { return a.now().over() }
+func (a *askForRoom) passedTo() *answerer  { return a.now().passedTo() }
+func (a *askForRoom) request() interrupter { return a.now().request() }
+
+// interrupt implements interrupter: the request may come in meanwhile.
+func (a *askForRoom) interrupt(why error) {
+	a.room.interrupt(why)
+	a.ask.interrupt(why)
 }
 
 // roomQueue is who waits for room, first in first out. Guarded by the actor's lock.
@@ -70,8 +100,8 @@ func (s *special[M]) admitWaiting() (since int64, ok bool) {
 	for r := s.room.first; r != nil && !s.closed.Load() && (s.queue.len()-s.notes < s.bound || r.replaces()); r = s.room.first {
 		s.room.remove(r)
 		r.old, r.replaced = r.put()
-		r.replaces, r.put, r.taken = nil, nil, true
-		r.decided.Store(true)
+		r.replaces, r.put = nil, nil
+		r.state.Store(roomTaken)
 		if !r.replaced {
 			s.came(r.since)
 		}
@@ -103,7 +133,7 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // of it: it is still the caller's if the verdict is verdictGone, or verdictWait, when nobody has
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
-	if told := r.c.core.sched().waitFor(r.waiter.told, done); told && r.taken {
+	if told := r.c.core.sched().waitFor(r.waiter.told, done); told && r.admitted() {
 		return r.ended(verdictTaken) // without the lock: who tells has written taken before, and nobody does after
 	}
 	return r.giveUp()
@@ -134,14 +164,15 @@ func (r *roomWait[M]) interrupt(why error) {
 	}
 	r.c.mailbox().special.room.remove(r)
 	r.replaces, r.put, r.why = nil, nil, why
-	r.decided.Store(true)
+	r.state.Store(roomLeft)
 	r.tell()
 }
 
 func (r *roomWait[M]) interrupted() error { return r.why }
+func (r *roomWait[M]) admitted() bool     { return r.state.Load() == roomTaken }
 
 // over implements interrupter: also before the sender's goroutine has been told.
-func (r *roomWait[M]) over() bool           { return r.decided.Load() || r.at.closed.Load() }
+func (r *roomWait[M]) over() bool           { return r.state.Load() != roomWaits || r.at.closed.Load() }
 func (r *roomWait[M]) passedTo() *answerer  { return nil }
 func (r *roomWait[M]) request() interrupter { return r }
 
@@ -151,13 +182,13 @@ func (r *roomWait[M]) leave() verdict {
 	c := r.c
 	c.core.mu.Lock()
 	defer c.core.mu.Unlock()
-	if r.taken {
+	if r.admitted() {
 		return verdictTaken
 	}
 	room := &c.mailbox().special.room
 	room.remove(r)
 	r.replaces, r.put = nil, nil
-	r.decided.Store(true)
+	r.state.Store(roomLeft)
 	if !c.core.takesNothing() {
 		return verdictWait
 	}

@@ -367,3 +367,164 @@ func TestAForwardToAnAskerThatWasJustLetInFailsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A reentrant asker that waited for room and was let in handles other messages meanwhile: who has let it in
+// may ask it.
+func TestAReentrantAskerThatWasLetInIsNoDeadlock(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			h, asked, answered := newHeld(), make(chan error, 1), make(chan error, 1)
+			var full actor.Ref[any]
+			asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+				if g, ok := m.(get); ok {
+					actor.Reply(ctx, g, 1)
+					return nil
+				}
+				_, err := actor.Ask(ctx, full, get{})
+				asked <- err
+				return nil
+			}, actor.Reentrant())
+			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+				switch m := m.(type) {
+				case get:
+					actor.Reply(ctx, m, 1)
+				case string:
+					if m == "first" {
+						close(h.entered)
+						_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+						return nil
+					}
+					_, err := actor.Ask(ctx, asker, get{})
+					answered <- err
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+			full.Tell(bg, "first")
+			<-h.entered
+			full.Tell(bg, "second")
+			asker.Tell(bg, "go")
+			synctest.Wait() // the asker waits for room
+			close(h.release)
+			if err := <-answered; err != nil {
+				t.Errorf("the ask of the reentrant actor: %v", err)
+			}
+			if err := <-asked; err != nil {
+				t.Errorf("the ask by the reentrant actor: %v", err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// The order to stop comes when the asker was let in, and its goroutine has not run since.
+func TestStopEndsAnAskThatWasJustLetIn(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			h, outcome := newHeld(), make(chan error, 1)
+			var asker actor.Ref[any]
+			full := actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+				switch m := m.(type) {
+				case get:
+					actor.Promise(ctx, m)
+				case string:
+					if m == "first" {
+						close(h.entered)
+						_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+					} else {
+						asker.Stop()
+					}
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+			asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], _ any) error {
+				_, err := actor.Ask(ctx, full, get{}, actor.Within(time.Hour))
+				outcome <- err
+				return nil
+			})
+			full.Tell(bg, "first")
+			<-h.entered
+			full.Tell(bg, "second")
+			asker.Tell(bg, "go")
+			synctest.Wait() // the asker waits for room
+			began := time.Now()
+			close(h.release)
+			if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// letIn runs a system in which the asker asks full, waits for room there, and is let in; full then does that with its
+// request, in the same turn, before the goroutine of the asker has run. Meanwhile another waits for the asker.
+func letIn(t *testing.T, within time.Duration, want error, request func(ctx *actor.Context[any], m get, asker, another actor.Ref[any]) error) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			h, errs := newHeld(), make(chan error, 2)
+			var asker, another, full actor.Ref[any]
+			asks := func(to *actor.Ref[any]) func(ctx *actor.Context[any], m any) error {
+				return func(ctx *actor.Context[any], m any) error {
+					if m, ok := m.(get); ok {
+						actor.Reply(ctx, m, 1)
+						return nil
+					}
+					_, err := actor.Ask(ctx, *to, get{})
+					errs <- err
+					return nil
+				}
+			}
+			asker, another = actor.SpawnFunc(sys, "asker", asks(&full)), actor.SpawnFunc(sys, "another", asks(&asker))
+			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+				if m, ok := m.(get); ok {
+					return request(ctx, m, asker, another)
+				}
+				if m == "first" {
+					close(h.entered)
+					return actor.Blocking(ctx, func() error { <-h.release; return nil })
+				}
+				return nil
+			}, actor.Bounded(1, actor.Block))
+			full.Tell(bg, "first")
+			<-h.entered
+			full.Tell(bg, "second")
+			asker.Tell(bg, "go")
+			synctest.Wait() // it waits for room
+			another.Tell(bg, "go")
+			synctest.Wait() // it waits for the asker
+			began := time.Now()
+			close(h.release)
+			if err := errors.Join(<-errs, <-errs); !errors.Is(err, want) || time.Since(began) > within {
+				t.Errorf("after %v: %v, want %v", time.Since(began), err, want)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestAForwardOfARequestThatWasJustLetInClosesACycle(t *testing.T) {
+	letIn(t, 0, actor.ErrDeadlock, func(ctx *actor.Context[any], _ get, _, another actor.Ref[any]) error {
+		return actor.Forward(ctx, another)
+	})
+}
+
+// Others keep the promise: the asker gets its answer, and then it answers.
+func TestAPromiseOfARequestThatWasJustLetInIsNoWait(t *testing.T) {
+	letIn(t, time.Second, nil, func(ctx *actor.Context[any], m get, asker, _ actor.Ref[any]) error {
+		p := actor.Promise(ctx, m)
+		time.AfterFunc(time.Second, func() { p.Resolve(1) })
+		if _, err := actor.Ask(ctx, asker, get{}); err != nil {
+			t.Errorf("the ask of the asker: %v", err)
+		}
+		return nil
+	})
+}

@@ -135,7 +135,7 @@ func (c *core) cutChildrenAbove(other *core) {
 	}
 	other.mu.Unlock()
 	for _, next := range above {
-		if next.isLentBy(other) || next.isAbove(c) { // and was there already
+		if next.isLentBy(other) { // and was there already
 			continue
 		}
 		if next.parent == c {

@@ -680,3 +680,58 @@ func (failsOnDemand) Receive(_ *actor.Context[any], m any) error {
 	}
 	return nil
 }
+
+// startsAgain fails in its second Init, after it has spawned a child that takes its time to end.
+type startsAgain struct {
+	n     int
+	inits chan error // what the spawn of the child has returned
+}
+
+func (a *startsAgain) Init(ctx *actor.Context[any]) error {
+	_, err := actor.TrySpawn[any](ctx, "child", func() endsLate { return endsLate{} })
+	a.inits <- err
+	if a.n == 2 {
+		return errBroken
+	}
+	return nil
+}
+
+func (*startsAgain) Receive(*actor.Context[any], any) error { return errBroken }
+
+type endsLate struct{}
+
+func (endsLate) Receive(*actor.Context[any], any) error { return nil }
+
+func (endsLate) Terminate(ctx *actor.Context[any], _ error) {
+	_ = actor.Blocking(ctx, func() error { time.Sleep(time.Second); return nil })
+}
+
+// The failure of a member's new Init is escalated, and the supervisor is resumed: the member begins once more when
+// what the failed Init has left has ended.
+func TestTheChildrenOfAFailedInitEndBeforeTheNextInit(t *testing.T) {
+	for name, strategy := range map[string]actor.Strategy{"one": actor.OneForOne, "all": actor.AllForOne, "rest": actor.RestForOne} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+				n, failures, inits, member := 0, 0, make(chan error, 3), make(chan actor.Ref[any], 1)
+				super := actor.SpawnFunc(sys, "super", func(ctx *actor.Context[any], _ any) error {
+					member <- actor.Spawn[any](ctx, "member", func() *startsAgain { n++; return &startsAgain{n, inits} })
+					return nil
+				}, actor.Supervise(strategy, actor.Decide(func(error) actor.Directive {
+					if failures++; failures == 1 {
+						return actor.Restart
+					}
+					return actor.Escalate
+				})))
+				super.Tell(bg, "spawn")
+				ref := <-member
+				ref.Tell(bg, "fail")
+				for i := range 3 {
+					if err := <-inits; err != nil {
+						t.Errorf("Init %d finds a child of the one before: %v", i+1, err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -257,7 +257,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		s.alarm, s.limit = overloadStart, firstLook
 	}
 	c.core.rest()
-	failed := c.core.phase == suspended
+	stuck := c.core.phase > running && c.core.needsSupervisor()
 	emptied := s.emptied()
 	remember := false
 	switch {
@@ -271,7 +271,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	if remember {
 		w.remember(&c.core)
 	}
-	if failed {
+	if stuck {
 		c.core.endCycle()
 	}
 	if recovered {
