@@ -133,6 +133,9 @@ func (w *world) judgeEnds() {
 		}
 		n.mu.Unlock()
 	}
+	if w.groups { // a Temporary actor is stopped with its siblings
+		return
+	}
 	for _, l := range w.letters() {
 		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && (why == actor.Stopped || why == actor.Killed) {
 			w.report("shutdown: %s was in a mailbox and is not handled: %s", l, why)
