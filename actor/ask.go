@@ -388,7 +388,7 @@ func (c *core) deadlock(target *core, call interrupter) error {
 	}
 	// Twice: one look may put together waits that were not at the same time.
 	first, second := search{call: call}, search{call: call, names: true}
-	if first.leads(target, call) && second.leads(target, call) {
+	if first.leads(target, call, call) && second.leads(target, call, call) {
 		return c.cycle(second.path)
 	}
 	return nil
@@ -400,7 +400,7 @@ func (c *core) endCycle() {
 		return
 	}
 	first, second := search{failed: c}, search{failed: c, names: true}
-	if first.leads(c.parent, nil) && second.leads(c.parent, nil) {
+	if first.leads(c.parent, nil, nil) && second.leads(c.parent, nil, nil) {
 		second.call.interrupt(c.cycle(second.path))
 	}
 }
@@ -415,8 +415,8 @@ type search struct {
 }
 
 // leads reports whether the chain of those who wait leads from at, for whom somebody waits with
-// that call, to the wait that is looked for.
-func (s *search) leads(at *core, call interrupter) bool {
+// that call, to the wait that is looked for. last is the last call on the way, which call is unless that is nil.
+func (s *search) leads(at *core, call, last interrupter) bool {
 	begin := len(s.path)
 	for at != nil && s.steps < waitChainMax {
 		s.steps++
@@ -424,21 +424,21 @@ func (s *search) leads(at *core, call interrupter) bool {
 			s.path = append(s.path, at)
 		}
 		i, all := at.waitingFor(call)
-		if at == s.failed && call != nil {
-			if s.call = call; i.stack == at.parent || slices.ContainsFunc(all, func(i inquiry) bool { return i.stack == at.parent }) {
+		if at == s.failed && last != nil {
+			if s.call = last; i.stack == at.parent || slices.ContainsFunc(all, func(i inquiry) bool { return i.stack == at.parent }) {
 				return true
 			}
 			break
 		}
 		for _, i := range all {
-			if !i.isOver() && (s.isFor(&i) || s.leads(i.target(), i.call)) {
+			if !i.isOver() && (s.isFor(&i) || s.leads(i.target(), i.call, cmp.Or(i.call, last))) {
 				return true
 			}
 		}
 		if s.isFor(&i) {
 			return true
 		}
-		at, call = i.target(), i.call
+		at, call, last = i.target(), i.call, cmp.Or(i.call, last)
 	}
 	s.path = s.path[:begin]
 	return false // or others wait for each other in a circle, and are about to be told so

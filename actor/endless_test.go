@@ -414,3 +414,43 @@ func TestTheStopOfAnInlineActorEndsNoInitBelowIt(t *testing.T) {
 		}
 	})
 }
+
+// The child has failed, its supervisor escalates that, and waits for its own supervisor, which waits for the child.
+func TestAnEscalatedFailureClosesACycle(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			sys := actortest.NewSystem(t)
+			outcome, refs := make(chan error, 1), make(chan actor.Ref[any], 1)
+			grand := actor.SpawnFunc(sys, "grand", func(ctx *actor.Context[any], _ any) error {
+				super := actor.SpawnFunc(ctx, "super", func(ctx *actor.Context[any], _ any) error {
+					refs <- actor.SpawnFunc(ctx, "child", func(ctx *actor.Context[any], m any) error {
+						if m, ok := m.(get); ok {
+							actor.Reply(ctx, m, 1)
+							return nil
+						}
+						if !late {
+							_ = ctx.Sleep(time.Second)
+						}
+						return errBroken
+					})
+					return nil
+				}, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Escalate })))
+				super.Tell(ctx, "spawn")
+				var child actor.Ref[any]
+				_ = actor.Blocking(ctx, func() error { child = <-refs; return nil })
+				child.Tell(ctx, "fail")
+				if late {
+					_ = ctx.Sleep(time.Second)
+				}
+				_, err := actor.Ask(ctx, child, get{}, actor.Within(time.Hour))
+				outcome <- err
+				return nil
+			})
+			began := time.Now()
+			grand.Tell(bg, "go")
+			if err := <-outcome; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > time.Second {
+				t.Errorf("late %v: after %v: %v", late, time.Since(began), err)
+			}
+		})
+	}
+}

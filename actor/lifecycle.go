@@ -117,9 +117,13 @@ func (c *core) startPassive() {
 
 // startAfterBackoff starts an actor whose backoff has passed, or whose turn in its group has come.
 func (c *core) startAfterBackoff() {
-	if c.phase == restarting && c.ext.ended || c.phase == suspended && !c.impl().hasState() {
+	switch {
+	case c.phase == restarting && c.ext.ended:
 		c.ext.backoff, c.ext.halted = nil, false
 		c.start()
+	case c.phase == suspended && !c.impl().hasState():
+		c.ext.halted = false
+		c.beginRestart(0) // what the failed Init has spawned ends first
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // pigeonhole is a place whose messages wait until they are served.
@@ -382,6 +384,73 @@ func TestPlaceActivationThatYieldsEndsItsHandlerFirst(t *testing.T) {
 		}
 		if mail := s.take(); len(slept) != 1 || slept[0] != nil || len(mail) != 1 || mail[0].Message() != 2 {
 			t.Errorf("the handler has ended with %v, and left is %v", slept, mail)
+		}
+	})
+}
+
+// passingOn is a place that sends what it is given to the next activation before it returns.
+type passingOn struct {
+	*pigeonhole
+	next chan actor.Ref[any]
+}
+
+func (p *passingOn) Hold(_ string, m actor.Held[any]) error {
+	m.Send(<-p.next)
+	time.Sleep(time.Second) // meanwhile it is handled
+	return nil
+}
+
+// The request of an asker that has waited for room goes to the next activation, which asks the asker before the
+// asker's goroutine goes on.
+func TestAnAskHandedToTheNextActivationIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		place := &passingOn{new(pigeonhole), make(chan actor.Ref[any])}
+		v, err := actor.NewVirtual(sys, "cart", place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, errs := newHeld(), make(chan error, 2)
+		to := v.Ref("a")
+		asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(get); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			_, err := actor.Ask(ctx, to, get{}, actor.Within(time.Hour))
+			errs <- err
+			return nil
+		})
+		full := place.activate(t, v, "a", func() *doer {
+			return &doer{func(ctx *actor.Context[any], m any) error {
+				if m == "first" {
+					close(h.entered)
+					_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+				}
+				return nil
+			}}
+		}, actor.Bounded(1, actor.Block))
+		full.Tell(bg, "first")
+		<-h.entered
+		full.Tell(bg, "second")
+		asker.Tell(bg, "go")
+		synctest.Wait() // it waits for room
+		full.Stop()
+		close(h.release)
+		synctest.Wait() // it is in Hold
+		began := time.Now()
+		place.next <- place.activate(t, v, "a", func() *doer {
+			return &doer{func(ctx *actor.Context[any], m any) error {
+				if m, ok := m.(get); ok {
+					_, err := actor.Ask(ctx, asker, get{}, actor.Within(2*time.Hour))
+					errs <- err
+					actor.Reply(ctx, m, 1)
+				}
+				return nil
+			}}
+		})
+		if err := errors.Join(<-errs, <-errs); !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

@@ -139,6 +139,9 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 				from.waitsWith(ask)
 			}
 		}()
+		if ask.over() { // an order to stop has come before that
+			return gaveUp(wait, noRoom(ctx))
+		}
 		if err := from.deadlock(at, both); err != nil {
 			return gaveUp(wait, err)
 		}

@@ -52,9 +52,16 @@ func (a *askForRoom) now() interrupter {
 	return a.room
 }
 
-func (a *askForRoom) over() bool           { return a.now().over() }
 func (a *askForRoom) passedTo() *answerer  { return a.now().passedTo() }
 func (a *askForRoom) request() interrupter { return a.now().request() }
+
+// over implements interrupter: the request may come in meanwhile.
+func (a *askForRoom) over() bool {
+	if !a.room.admitted() && !a.room.over() {
+		return false
+	}
+	return !a.room.admitted() || a.ask.over()
+}
 
 // interrupt implements interrupter: the request may come in meanwhile.
 func (a *askForRoom) interrupt(why error) {

@@ -528,3 +528,39 @@ func TestAPromiseOfARequestThatWasJustLetInIsNoWait(t *testing.T) {
 		return nil
 	})
 }
+
+// The order to stop comes after the ask is known and before the wait for room is: the context does not end with the handler's.
+func TestAStopBeforeTheWaitForRoomEndsTheAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asker, full actor.Ref[any]
+		sys := actortest.NewSystem(t, actor.BeforeSend(func(_ context.Context, s *actor.Sending) error {
+			if _, ok := s.Message.(get); ok {
+				asker.Stop()
+			}
+			return nil
+		}))
+		h, outcome := newHeld(), make(chan error, 1)
+		full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			if m == "first" {
+				close(h.entered)
+				_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.Ask(context.WithoutCancel(ctx), full, get{}, actor.Within(time.Hour))
+			outcome <- err
+			return nil
+		})
+		full.Tell(bg, "first")
+		<-h.entered
+		full.Tell(bg, "second")
+		began := time.Now()
+		asker.Tell(bg, "go")
+		err := <-outcome
+		close(h.release)
+		if time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

@@ -735,3 +735,56 @@ func TestTheChildrenOfAFailedInitEndBeforeTheNextInit(t *testing.T) {
 		})
 	}
 }
+
+type failsSlowly struct {
+	n       int
+	inits   chan error // what the spawn of the child has returned
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (a *failsSlowly) Init(ctx *actor.Context[any]) error {
+	_, err := actor.TrySpawn[any](ctx, "child", func() endsLate { return endsLate{} })
+	a.inits <- err
+	if a.n == 2 {
+		close(a.entered)
+		_ = actor.Blocking(ctx, func() error { <-a.release; return nil })
+		return errBroken
+	}
+	return nil
+}
+
+func (*failsSlowly) Receive(*actor.Context[any], any) error { return errBroken }
+
+// The supervisor fails itself while a member is in its new Init, and is resumed: the member is told to start once
+// more. Then its Init fails.
+func TestASecondStartEndsTheChildrenOfAFailedInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+		h, n, inits, member := newHeld(), 0, make(chan error, 9), make(chan actor.Ref[any], 1)
+		super := actor.SpawnFunc(sys, "super", func(ctx *actor.Context[any], m any) error {
+			if m == "fail" {
+				return errBroken
+			}
+			member <- actor.Spawn[any](ctx, "member", func() *failsSlowly { n++; return &failsSlowly{n, inits, h.entered, h.release} })
+			return nil
+		}, actor.Supervise(actor.AllForOne))
+		super.Tell(bg, "spawn")
+		ref := <-member
+		ref.Tell(bg, "fail")
+		<-h.entered
+		super.Tell(bg, "fail")
+		synctest.Wait() // it was resumed
+		close(h.release)
+		for i := range 3 {
+			select {
+			case err := <-inits:
+				if err != nil {
+					t.Errorf("Init %d finds a child of the one before: %v", i+1, err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("no Init %d", i+1)
+			}
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // virtualNode stands in the PID of a virtual actor where others have the name of their system.
@@ -512,7 +513,7 @@ func (p placed[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 	if at := p.of.place.Find(p.key); at.to != nil {
 		switch v, wait := at.to.tellOrWait(e, w); {
 		case wait != nil:
-			return v, &placedWait[M]{wait, p, e}
+			return v, &placedWait[M]{roomWaiter: wait, to: p, e: e}
 		case v != verdictGone:
 			return v, nil
 		}
@@ -524,19 +525,26 @@ func (p placed[M]) tellOrWait(e envelope[M], w *worker) (verdict, roomWaiter) {
 // the message goes to the next one.
 type placedWait[M any] struct {
 	roomWaiter
-	to placed[M]
-	e  envelope[M]
+	to   placed[M]
+	e    envelope[M]
+	held atomic.Bool // the place has the message, or the next activation
 }
 
 func (w *placedWait[M]) wait(done <-chan struct{}) verdict { return w.or(w.roomWaiter.wait(done)) }
 func (w *placedWait[M]) giveUp() verdict                   { return w.or(w.roomWaiter.giveUp()) }
 
 func (w *placedWait[M]) or(v verdict) verdict {
-	if v == verdictGone {
-		return w.to.hold(w.e)
+	if v != verdictGone {
+		return v
+	}
+	w.held.Store(true) // first: it may be handled at once
+	if v = w.to.hold(w.e); v != verdictTaken {
+		w.held.Store(false)
 	}
 	return v
 }
+
+func (w *placedWait[M]) admitted() bool { return w.held.Load() || w.roomWaiter.admitted() }
 
 // keyEscapes are the bytes that a key may have and a name may not.
 const keyEscapes = "%/#*"
