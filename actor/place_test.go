@@ -388,15 +388,15 @@ func TestPlaceActivationThatYieldsEndsItsHandlerFirst(t *testing.T) {
 	})
 }
 
-// passingOn is a place that sends what it is given to the next activation before it returns.
-type passingOn struct {
+// sendsAtOnce is a place that sends what it is given to the next activation before it returns.
+type sendsAtOnce struct {
 	*pigeonhole
 	next chan actor.Ref[any]
 }
 
-func (p *passingOn) Hold(_ string, m actor.Held[any]) error {
+func (p *sendsAtOnce) Hold(_ string, m actor.Held[any]) error {
 	m.Send(<-p.next)
-	time.Sleep(time.Second) // meanwhile it is handled
+	<-time.After(time.Second) // meanwhile it is handled
 	return nil
 }
 
@@ -405,7 +405,7 @@ func (p *passingOn) Hold(_ string, m actor.Held[any]) error {
 func TestAnAskHandedToTheNextActivationIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
-		place := &passingOn{new(pigeonhole), make(chan actor.Ref[any])}
+		place := &sendsAtOnce{new(pigeonhole), make(chan actor.Ref[any])}
 		v, err := actor.NewVirtual(sys, "cart", place)
 		if err != nil {
 			t.Fatal(err)

@@ -703,7 +703,7 @@ type endsLate struct{}
 func (endsLate) Receive(*actor.Context[any], any) error { return nil }
 
 func (endsLate) Terminate(ctx *actor.Context[any], _ error) {
-	_ = actor.Blocking(ctx, func() error { time.Sleep(time.Second); return nil })
+	_ = actor.Blocking(ctx, func() error { <-time.After(time.Second); return nil })
 }
 
 // The failure of a member's new Init is escalated, and the supervisor is resumed: the member begins once more when
