@@ -430,9 +430,7 @@ func TestAnAskHandedToTheNextActivationIsWaitedFor(t *testing.T) {
 				return nil
 			}}
 		}, actor.Bounded(1, actor.Block))
-		full.Tell(bg, "first")
-		<-h.entered
-		full.Tell(bg, "second")
+		h.fill(full)
 		asker.Tell(bg, "go")
 		synctest.Wait() // it waits for room
 		full.Stop()

@@ -29,7 +29,7 @@ const (
 	roomLeft // it was interrupted, or has given up
 )
 
-// roomWaiter is a sender that waits for room, with its message: a roomWait, or a wayWait.
+// roomWaiter is a sender that waits for room, with its message: a roomWait, a placedWait or a wayWait.
 type roomWaiter interface {
 	interrupter
 	wait(done <-chan struct{}) verdict
@@ -141,7 +141,7 @@ func (c *cell[M]) postWaiting(e *envelope[M], w *worker, replaces func() bool, p
 // made room in time.
 func (r *roomWait[M]) wait(done <-chan struct{}) (v verdict) {
 	if told := r.c.core.sched().waitFor(r.waiter.told, done); told && r.admitted() {
-		return r.ended(verdictTaken) // without the lock: who tells has written taken before, and nobody does after
+		return r.ended(verdictTaken) // without the lock: who tells has set the state before, and nobody does after
 	}
 	return r.giveUp()
 }

@@ -237,46 +237,56 @@ func TestAMessageThatReplacesOneIsLetInWithoutRoom(t *testing.T) {
 	})
 }
 
-// A sender that waited for room and was let in waits for nobody any more, also before its goroutine has
-// run: the actor that has let it in may ask it.
-func TestAnAskOfWhoWasLetInIsNoDeadlock(t *testing.T) {
+// often runs f in bubbles until it fails, at most 50 times: the moment that it is about does not come each time.
+func often(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
 	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
-			h, asked := newHeld(), make(chan error, 1)
-			var full actor.Ref[any]
-			sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
-				if g, ok := m.(get); ok {
-					actor.Reply(ctx, g, 1)
-					return nil
-				}
-				return full.TryTell(ctx, "third")
-			})
-			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-				switch m {
-				case "first":
-					close(h.entered)
-					<-h.release
-				case "second":
-					_, err := actor.Ask(ctx, sender, get{})
-					asked <- err
-				}
-				return nil
-			}, actor.Bounded(1, actor.Block))
-			full.Tell(bg, "first")
-			<-h.entered
-			full.Tell(bg, "second")
-			sender.Tell(bg, "go")
-			synctest.Wait() // the sender waits for room
-			close(h.release)
-			if err := <-asked; err != nil {
-				t.Error(err)
-			}
-		})
-		if t.Failed() {
+		if synctest.Test(t, f); t.Failed() {
 			return
 		}
 	}
+}
+
+// fill has the actor hold its "first" message, and its mailbox, which has room for one, full.
+func (h held) fill(full actor.Ref[any]) {
+	full.Tell(bg, "first")
+	<-h.entered
+	full.Tell(bg, "second")
+}
+
+// A sender that waited for room and was let in waits for nobody any more, also before its goroutine has
+// run: the actor that has let it in may ask it.
+func TestAnAskOfWhoWasLetInIsNoDeadlock(t *testing.T) {
+	often(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h, asked := newHeld(), make(chan error, 1)
+		var full actor.Ref[any]
+		sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
+			if g, ok := m.(get); ok {
+				actor.Reply(ctx, g, 1)
+				return nil
+			}
+			return full.TryTell(ctx, "third")
+		})
+		full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			switch m {
+			case "first":
+				close(h.entered)
+				<-h.release
+			case "second":
+				_, err := actor.Ask(ctx, sender, get{})
+				asked <- err
+			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		h.fill(full)
+		sender.Tell(bg, "go")
+		synctest.Wait() // the sender waits for room
+		close(h.release)
+		if err := <-asked; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The same where there will be no room any more: the mailbox is closed, and the sender is about to hear of it.
@@ -289,226 +299,193 @@ func TestAnAskOfWhoIsRefusedByADrainIsNoDeadlock(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 50 {
-				synctest.Test(t, func(t *testing.T) {
-					sys := actortest.NewSystem(t)
-					h, asked := newHeld(), make(chan error, 1)
-					var full actor.Ref[any]
-					sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
-						if g, ok := m.(get); ok {
-							actor.Reply(ctx, g, 1)
-							return nil
-						}
-						_ = send(ctx, full)
+			often(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				h, asked := newHeld(), make(chan error, 1)
+				var full actor.Ref[any]
+				sender := actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[any], m any) error {
+					if g, ok := m.(get); ok {
+						actor.Reply(ctx, g, 1)
 						return nil
-					})
-					full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-						if m == "first" {
-							close(h.entered)
-							<-h.release
-							ctx.Self().Drain()
-							_, err := actor.Ask(ctx, sender, get{})
-							asked <- err
-						}
-						return nil
-					}, actor.Bounded(1, actor.Block))
-					full.Tell(bg, "first")
-					<-h.entered
-					full.Tell(bg, "second")
-					sender.Tell(bg, "go")
-					synctest.Wait()
-					close(h.release)
-					if err := <-asked; err != nil {
-						t.Error(err)
 					}
+					_ = send(ctx, full)
+					return nil
 				})
-				if t.Failed() {
-					return
+				full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+					if m == "first" {
+						close(h.entered)
+						<-h.release
+						ctx.Self().Drain()
+						_, err := actor.Ask(ctx, sender, get{})
+						asked <- err
+					}
+					return nil
+				}, actor.Bounded(1, actor.Block))
+				h.fill(full)
+				sender.Tell(bg, "go")
+				synctest.Wait()
+				close(h.release)
+				if err := <-asked; err != nil {
+					t.Error(err)
 				}
-			}
+			})
 		})
 	}
 }
 
 // The request is let in, and forwarded to its asker before the asker knows that it is in.
 func TestAForwardToAnAskerThatWasJustLetInFailsAtOnce(t *testing.T) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
-			h, errs := newHeld(), make(chan error, 1)
-			var full actor.Ref[any]
-			asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
-				if m == "go" {
-					_, err := actor.Ask(ctx, full, get{})
-					errs <- err
-				}
-				return nil
-			})
-			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-				switch m.(type) {
-				case chan struct{}:
-					close(h.entered)
-					<-h.release
-				case get:
-					return actor.Forward(ctx, asker)
-				}
-				return nil
-			}, actor.Bounded(1, actor.Block))
-			full.Tell(bg, h.release)
-			<-h.entered
-			full.Tell(bg, "second")
-			asker.Tell(bg, "go")
-			synctest.Wait() // the asker waits for room
-			close(h.release)
-			failsAtOnce(t, errs)
+	often(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h, errs := newHeld(), make(chan error, 1)
+		var full actor.Ref[any]
+		asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+			if m == "go" {
+				_, err := actor.Ask(ctx, full, get{})
+				errs <- err
+			}
+			return nil
 		})
-		if t.Failed() {
-			return
-		}
-	}
+		full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			switch m.(type) {
+			case chan struct{}:
+				close(h.entered)
+				<-h.release
+			case get:
+				return actor.Forward(ctx, asker)
+			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		full.Tell(bg, h.release)
+		<-h.entered
+		full.Tell(bg, "second")
+		asker.Tell(bg, "go")
+		synctest.Wait() // the asker waits for room
+		close(h.release)
+		failsAtOnce(t, errs)
+	})
 }
 
 // A reentrant asker that waited for room and was let in handles other messages meanwhile: who has let it in
 // may ask it.
 func TestAReentrantAskerThatWasLetInIsNoDeadlock(t *testing.T) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
-			h, asked, answered := newHeld(), make(chan error, 1), make(chan error, 1)
-			var full actor.Ref[any]
-			asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
-				if g, ok := m.(get); ok {
-					actor.Reply(ctx, g, 1)
+	often(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h, asked, answered := newHeld(), make(chan error, 1), make(chan error, 1)
+		var full actor.Ref[any]
+		asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+			if g, ok := m.(get); ok {
+				actor.Reply(ctx, g, 1)
+				return nil
+			}
+			_, err := actor.Ask(ctx, full, get{})
+			asked <- err
+			return nil
+		}, actor.Reentrant())
+		full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case get:
+				actor.Reply(ctx, m, 1)
+			case string:
+				if m == "first" {
+					close(h.entered)
+					_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
 					return nil
 				}
-				_, err := actor.Ask(ctx, full, get{})
-				asked <- err
-				return nil
-			}, actor.Reentrant())
-			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-				switch m := m.(type) {
-				case get:
-					actor.Reply(ctx, m, 1)
-				case string:
-					if m == "first" {
-						close(h.entered)
-						_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
-						return nil
-					}
-					_, err := actor.Ask(ctx, asker, get{})
-					answered <- err
-				}
-				return nil
-			}, actor.Bounded(1, actor.Block))
-			full.Tell(bg, "first")
-			<-h.entered
-			full.Tell(bg, "second")
-			asker.Tell(bg, "go")
-			synctest.Wait() // the asker waits for room
-			close(h.release)
-			if err := <-answered; err != nil {
-				t.Errorf("the ask of the reentrant actor: %v", err)
+				_, err := actor.Ask(ctx, asker, get{})
+				answered <- err
 			}
-			if err := <-asked; err != nil {
-				t.Errorf("the ask by the reentrant actor: %v", err)
-			}
-		})
-		if t.Failed() {
-			return
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		h.fill(full)
+		asker.Tell(bg, "go")
+		synctest.Wait() // the asker waits for room
+		close(h.release)
+		if err := <-answered; err != nil {
+			t.Errorf("the ask of the reentrant actor: %v", err)
 		}
-	}
+		if err := <-asked; err != nil {
+			t.Errorf("the ask by the reentrant actor: %v", err)
+		}
+	})
 }
 
 // The order to stop comes when the asker was let in, and its goroutine has not run since.
 func TestStopEndsAnAskThatWasJustLetIn(t *testing.T) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
-			h, outcome := newHeld(), make(chan error, 1)
-			var asker actor.Ref[any]
-			full := actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-				switch m := m.(type) {
-				case get:
-					actor.Promise(ctx, m)
-				case string:
-					if m == "first" {
-						close(h.entered)
-						_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
-					} else {
-						asker.Stop()
-					}
+	often(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h, outcome := newHeld(), make(chan error, 1)
+		var asker actor.Ref[any]
+		full := actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case get:
+				actor.Promise(ctx, m)
+			case string:
+				if m == "first" {
+					close(h.entered)
+					_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+				} else {
+					asker.Stop()
 				}
-				return nil
-			}, actor.Bounded(1, actor.Block))
-			asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], _ any) error {
-				_, err := actor.Ask(ctx, full, get{}, actor.Within(time.Hour))
-				outcome <- err
-				return nil
-			})
-			full.Tell(bg, "first")
-			<-h.entered
-			full.Tell(bg, "second")
-			asker.Tell(bg, "go")
-			synctest.Wait() // the asker waits for room
-			began := time.Now()
-			close(h.release)
-			if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
-				t.Errorf("after %v: %v", time.Since(began), err)
 			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.Ask(ctx, full, get{}, actor.Within(time.Hour))
+			outcome <- err
+			return nil
 		})
-		if t.Failed() {
-			return
+		h.fill(full)
+		asker.Tell(bg, "go")
+		synctest.Wait() // the asker waits for room
+		began := time.Now()
+		close(h.release)
+		if err := <-outcome; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-	}
+	})
 }
 
 // letIn runs a system in which the asker asks full, waits for room there, and is let in; full then does that with its
 // request, in the same turn, before the goroutine of the asker has run. Meanwhile another waits for the asker.
 func letIn(t *testing.T, within time.Duration, want error, request func(ctx *actor.Context[any], m get, asker, another actor.Ref[any]) error) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			sys := actortest.NewSystem(t)
-			h, errs := newHeld(), make(chan error, 2)
-			var asker, another, full actor.Ref[any]
-			asks := func(to *actor.Ref[any]) func(ctx *actor.Context[any], m any) error {
-				return func(ctx *actor.Context[any], m any) error {
-					if m, ok := m.(get); ok {
-						actor.Reply(ctx, m, 1)
-						return nil
-					}
-					_, err := actor.Ask(ctx, *to, get{})
-					errs <- err
+	often(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h, errs := newHeld(), make(chan error, 2)
+		var asker, another, full actor.Ref[any]
+		asks := func(to *actor.Ref[any]) func(ctx *actor.Context[any], m any) error {
+			return func(ctx *actor.Context[any], m any) error {
+				if m, ok := m.(get); ok {
+					actor.Reply(ctx, m, 1)
 					return nil
 				}
-			}
-			asker, another = actor.SpawnFunc(sys, "asker", asks(&full)), actor.SpawnFunc(sys, "another", asks(&asker))
-			full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
-				if m, ok := m.(get); ok {
-					return request(ctx, m, asker, another)
-				}
-				if m == "first" {
-					close(h.entered)
-					return actor.Blocking(ctx, func() error { <-h.release; return nil })
-				}
+				_, err := actor.Ask(ctx, *to, get{})
+				errs <- err
 				return nil
-			}, actor.Bounded(1, actor.Block))
-			full.Tell(bg, "first")
-			<-h.entered
-			full.Tell(bg, "second")
-			asker.Tell(bg, "go")
-			synctest.Wait() // it waits for room
-			another.Tell(bg, "go")
-			synctest.Wait() // it waits for the asker
-			began := time.Now()
-			close(h.release)
-			if err := errors.Join(<-errs, <-errs); !errors.Is(err, want) || time.Since(began) > within {
-				t.Errorf("after %v: %v, want %v", time.Since(began), err, want)
 			}
-		})
-		if t.Failed() {
-			return
 		}
-	}
+		asker, another = actor.SpawnFunc(sys, "asker", asks(&full)), actor.SpawnFunc(sys, "another", asks(&asker))
+		full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(get); ok {
+				return request(ctx, m, asker, another)
+			}
+			if m == "first" {
+				close(h.entered)
+				return actor.Blocking(ctx, func() error { <-h.release; return nil })
+			}
+			return nil
+		}, actor.Bounded(1, actor.Block))
+		h.fill(full)
+		asker.Tell(bg, "go")
+		synctest.Wait() // it waits for room
+		another.Tell(bg, "go")
+		synctest.Wait() // it waits for the asker
+		began := time.Now()
+		close(h.release)
+		if err := errors.Join(<-errs, <-errs); !errors.Is(err, want) || time.Since(began) > within {
+			t.Errorf("after %v: %v, want %v", time.Since(began), err, want)
+		}
+	})
 }
 
 func TestAForwardOfARequestThatWasJustLetInClosesACycle(t *testing.T) {
@@ -552,9 +529,7 @@ func TestAStopBeforeTheWaitForRoomEndsTheAsk(t *testing.T) {
 			outcome <- err
 			return nil
 		})
-		full.Tell(bg, "first")
-		<-h.entered
-		full.Tell(bg, "second")
+		h.fill(full)
 		began := time.Now()
 		asker.Tell(bg, "go")
 		err := <-outcome
