@@ -347,11 +347,12 @@ func (w *world) newLetter(from, to *node, r *rand.Rand) *letter {
 
 // sent gives the letter its place among those of its sender.
 func (l *letter) sent() {
-	told := l.to.w.toldBy[l.outsider]
-	if from := l.from; from != nil {
-		if from.reentrant && l.to.waitsRoom {
-			return
-		}
+	var told map[*node]int
+	if from := l.from; from == nil {
+		told = l.to.w.toldBy[l.outsider]
+	} else if from.reentrant && l.to.waitsRoom {
+		return
+	} else {
 		told = from.gave
 	}
 	told[l.to]++

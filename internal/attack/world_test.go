@@ -107,6 +107,9 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	w := &world{mode: m, acyclic: r.IntN(2) == 0, control: c, total: total, seed: seed, stops: make(map[actor.PID][]actor.ActorStopped), bonds: make(map[pair]*bond), exits: make(map[actor.PID][]string), bulkheads: newBulkheads()}
 	w.restless.Store(m.late > 0 || m.faults > 0 || m.timers > 0)
 	w.nodes.Store(new([]*node))
+	for i := range w.toldBy {
+		w.toldBy[i] = make(map[*node]int)
+	}
 	opts := []actor.SystemOption{
 		actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(10 * time.Minute),
 	}
@@ -128,9 +131,6 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "failures", w.hearFailure))
 	for n := 2 + r.IntN(10); len(w.all()) < n; {
 		w.spawn(w.sys, nil, r)
-	}
-	for i := range w.toldBy {
-		w.toldBy[i] = make(map[*node]int)
 	}
 	w.budget.Store(int64(200 + r.IntN(2000)))
 
