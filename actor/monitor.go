@@ -55,11 +55,11 @@ const (
 	starvedFor    = 5 * time.Millisecond   // then more are let in even on busy processors
 	longAfter     = 10 * time.Millisecond  // in a handler that computes: then Go's scheduler makes it take turns
 	longMost      = 256                    // workers to which handlers that compute may lead at once
-	surplusAfter  = 25 * time.Millisecond  // of sleep, a worker over the usual number
+	surplusAfter  = 250 * time.Millisecond // of sleep, a worker over the usual number
 	surplusAtOnce = 64                     // such workers with a tick
 	recheckAfter  = time.Second            // whether handlers that were found to compute still do
 	secondLooks   = 4                      // at processors that seem busy, while actors wait
-	secondMost    = time.Millisecond       // that the monitor waits for them
+	secondMost    = 10 * time.Millisecond  // that the monitor waits for them, once
 	secondShare   = 50                     // of the time that they take is what passes at least until they are taken again
 	crowd         = 128                    // goroutines that can run for each worker wanted, to whom nobody gives way
 	lowestLooks   = 8                      // after which the lowest of the numbers noted is taken anew
@@ -253,35 +253,50 @@ type secondLook struct {
 // timers are due together, by the millisecond: handlers that slept have just become runnable, each
 // time the monitor looks. Those that compute are so still when all have gone first, or take long
 // about it: a round of all takes 10 ms for each. Behind handlers that go from one system call
-// to the next it takes as long. So another goroutine gives way to them, and it reports false while that is on
-// its way, and for what one that began before all were idle has found: who waits is looked after meanwhile.
+// to the next it takes as long. So another goroutine gives way to them, for which the monitor waits a
+// while, and it reports false as long as that is on its way, and for what one that began before all were
+// idle has found: who waits is looked after meanwhile.
 func (s *scheduler) lookAgain() (secondLook, bool) {
 	m := &s.monitor
-	if !m.looking {
-		m.looking = true
-		m.beside.Store(true)
-		s.goroutines.start(func() {
-			samples, began := newLoadSamples(), time.Now()
-			var l secondLook
-			for i := 0; i < secondLooks && l.took < starvedFor && (i == 0 || l.busy); i++ {
-				runtime.Gosched()
-				l.runs, l.busy = s.processorLoad(&samples, false)
-				l.took = time.Since(began)
-			}
-			m.beside.Store(false)
-			m.again <- l
-		})
+	if m.looking {
+		select {
+		case l := <-m.again:
+			return m.looked(l)
+		default:
+			return secondLook{}, false
+		}
 	}
+	m.looking = true
+	m.beside.Store(true)
+	s.goroutines.start(s.giveWay)
 	m.patience.Reset(secondMost)
 	defer m.patience.Stop()
 	select {
 	case l := <-m.again:
-		fresh := !m.outdated
-		m.looking, m.outdated = false, false
-		return l, fresh
+		return m.looked(l)
 	case <-m.patience.C:
 		return secondLook{}, false
 	}
+}
+
+// giveWay is the goroutine of a second look.
+func (s *scheduler) giveWay() {
+	samples, began := newLoadSamples(), time.Now()
+	var l secondLook
+	for i := 0; i < secondLooks && l.took < starvedFor && (i == 0 || l.busy); i++ {
+		runtime.Gosched()
+		l.runs, l.busy = s.processorLoad(&samples, false)
+		l.took = time.Since(began)
+	}
+	s.monitor.beside.Store(false)
+	s.monitor.again <- l
+}
+
+// looked ends a second look. It reports false if what that found is out of date.
+func (m *monitor) looked(l secondLook) (secondLook, bool) {
+	fresh := !m.outdated
+	m.looking, m.outdated = false, false
+	return l, fresh
 }
 
 // takeBack lowers the number of workers that may be on busy processors. Those in long handlers do not come
