@@ -114,6 +114,83 @@ func TestDetailOfABusyActorShowsItsMailboxByType(t *testing.T) {
 	})
 }
 
+// What is being handled is shown also when the handler has put back what was stashed.
+func TestDetailShowsTheMessageThatHasUnstashedOthers(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
+			switch m := m.(type) {
+			case int:
+				return ctx.Stash()
+			case waitFor:
+				ctx.Unstash()
+				<-m.until
+			}
+			return nil
+		})
+		ref.Tell(k.Context(), 1)
+		ref.Tell(k.Context(), waitFor{until})
+		ref.Tell(k.Context(), "x")
+		k.Advance(time.Second)
+		d, err := k.System().Detail(k.Context(), ref.PID())
+		if d.Current != "actor_test.waitFor" || d.Mailbox != 2 || err != nil {
+			k.T().Errorf("current %q, mailbox %d, %v", d.Current, d.Mailbox, err)
+		}
+		if n, _ := ref.Backlog(); n != 3 {
+			k.T().Errorf("the backlog is %d, want 3", n)
+		}
+		close(until)
+	})
+}
+
+// fresh takes its time in Terminate, and in each Init but the first.
+type fresh struct {
+	born *int
+	wait func()
+}
+
+func (f *fresh) Init(*actor.Context[int]) error {
+	if *f.born++; *f.born > 1 {
+		f.wait()
+	}
+	return nil
+}
+
+func (f *fresh) Receive(*actor.Context[int], int) error {
+	<-time.After(time.Second)
+	return nil
+}
+
+func (f *fresh) Terminate(*actor.Context[int], error) { f.wait() }
+
+// No message is handled in Init and in Terminate.
+func TestDetailShowsNoMessageWhereNoneIsHandled(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		born, at := 0, make(chan chan struct{})
+		wait := func() { until := make(chan struct{}); at <- until; <-until }
+		ref := actor.Spawn(k.System(), "a", func() *fresh { return &fresh{&born, wait} })
+		ref.Tell(k.Context(), 1)
+		ref.Tell(k.Context(), 2)
+		k.Settle() // the first is being handled
+		if err := k.System().Restart(ref.PID()); err != nil {
+			k.T().Fatal(err)
+		}
+		for _, where := range []string{"Terminate", "Init"} {
+			until := <-at
+			k.Advance(time.Second)
+			if d, err := k.System().Detail(k.Context(), ref.PID()); d.Current != "" || err != nil {
+				k.T().Errorf("in %s: current %q, %v", where, d.Current, err)
+			}
+			if n, _ := ref.Backlog(); n != 1 {
+				k.T().Errorf("in %s: the backlog is %d, want 1", where, n)
+			}
+			close(until)
+		}
+		ref.Stop()
+		close(<-at)
+	})
+}
+
 func TestDetailOfNobodyIsAnError(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		ref := actor.Spawn(k.System(), "shelf", func() *shelf { return &shelf{} })

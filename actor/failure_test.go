@@ -109,28 +109,62 @@ func TestADeciderThatEndsItsGoroutineEscalates(t *testing.T) {
 	})
 }
 
-// panicLog is a log handler that panics.
-type panicLog struct{ slog.Handler }
+// badLog is a log handler that does not return.
+type badLog struct {
+	slog.Handler
 
-func (panicLog) Enabled(context.Context, slog.Level) bool  { return true }
-func (panicLog) Handle(context.Context, slog.Record) error { panic("the disk is full") }
-func (l panicLog) WithAttrs([]slog.Attr) slog.Handler      { return l }
-func (l panicLog) WithGroup(string) slog.Handler           { return l }
-
-func TestALogHandlerThatPanicsLosesItsLinesOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t, actor.WithLogger(slog.New(panicLog{})))
-		ref := actor.Spawn(sys, "counter", newCounter)
-		ref.Tell(bg, fail{errBroken})
-		ref.Tell(bg, boom{"loudly"})
-		if _, err := actor.Ask(bg, ref, get{}); err != nil {
-			t.Error(err)
-		}
-		ref.Kill()
-		synctest.Wait()
-		ref.Tell(bg, add{1}) // a dead letter
-	})
+	crash func()
 }
+
+func (badLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l badLog) Handle(context.Context, slog.Record) error {
+	l.crash()
+	return nil
+}
+
+func (l badLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l badLog) WithGroup(string) slog.Handler      { return l }
+
+func TestALogHandlerThatDoesNotReturnLosesItsLinesOnly(t *testing.T) {
+	for name, crash := range map[string]func(){"panics": func() { panic("the disk is full") }, "ends its goroutine": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithLogger(slog.New(badLog{crash: crash})))
+				ref := actor.Spawn(sys, "counter", newCounter)
+				ref.Tell(bg, fail{errBroken})
+				ref.Tell(bg, boom{"loudly"})
+				if _, err := actor.Ask(bg, ref, get{}); err != nil {
+					t.Error(err)
+				}
+				ref.Kill()
+				synctest.Wait()
+				ref.Tell(bg, add{1}) // a dead letter
+
+				last := actor.Spawn(sys, "last", func() *badEnd { return &badEnd{} })
+				last.Tell(bg, get{})
+				asked := actor.AskFuture[int](bg, last, get{}) // another, when it stops
+				last.Stop()
+				if _, err := asked.Wait(bg); !errors.Is(err, actor.ErrStopped) {
+					t.Error(err)
+				}
+				if _, err := last.Wait(bg, actor.Within(time.Hour)); err != nil {
+					t.Errorf("an actor whose Terminate fails: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// badEnd has a Terminate that panics.
+type badEnd struct{}
+
+func (*badEnd) Receive(ctx *actor.Context[get], _ get) error {
+	<-time.After(time.Second)
+	return nil
+}
+
+func (*badEnd) Terminate(*actor.Context[get], error) { panic("at the end") }
 
 func TestAHandlerThatStopsAndFailsEnds(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

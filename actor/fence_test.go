@@ -737,6 +737,31 @@ func TestAKilledHandlerDoesNotEndAnAskThatItHasGivenAway(t *testing.T) {
 	}
 }
 
+// The asker of a handler that has put back what was stashed hears of the Kill.
+func TestAKillEndsTheAskOfAHandlerThatHasUnstashed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h := newHeld()
+		clings := actor.SpawnFunc(sys, "clings", func(ctx *actor.Context[any], m any) error {
+			if _, ask := m.(get); !ask {
+				return ctx.Stash()
+			}
+			ctx.Unstash()
+			close(h.entered)
+			<-h.release
+			return nil
+		})
+		clings.Tell(bg, 1)
+		answer := actor.AskFuture(bg, clings, get{})
+		<-h.entered
+		clings.Kill()
+		if _, err := answer.Wait(bg); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("it gets %v, want ErrStopped", err)
+		}
+		close(h.release)
+	})
+}
+
 // A handler that was left behind links and unlinks nobody, also while its actor waits for a child to end.
 func TestAHandlerLeftBehindChangesNoLink(t *testing.T) {
 	for name, change := range map[string]func(ctx *actor.Context[any], peer actor.PID){

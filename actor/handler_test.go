@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -156,6 +157,79 @@ func TestReceiveTimeout(t *testing.T) {
 		ref.Tell(k.Context(), "off")
 		k.Advance(time.Hour)
 		log.Expect("on at 0s", "x at 6s", "{{}} at 12s", "idle at 16s", "idle at 26s", "off at 28s")
+	})
+}
+
+// The silence begins when a handler ends, however it does.
+func TestReceiveTimeoutIsNotEarlyAfterAHandlerThatPanics(t *testing.T) {
+	recovers := actor.AroundReceive(func(_ context.Context, _ actor.Reception, next func() error) error {
+		defer func() { _ = recover() }()
+		return next()
+	})
+	for name, c := range map[string]struct {
+		crash  func()
+		around []actor.SpawnOption
+	}{
+		"panics":              {crash: func() { panic("loudly") }},
+		"ends its goroutine":  {crash: runtime.Goexit},
+		"middleware recovers": {func() { panic("loudly") }, []actor.SpawnOption{recovers}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				log := actortest.NewJournal(k)
+				sys := actortest.NewSystem(k.T(), actor.WithLogger(slog.New(slog.DiscardHandler)),
+					actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+				ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[string], m string) error {
+					switch m {
+					case "on":
+						ctx.SetReceiveTimeout(10*time.Second, "idle")
+					case "crash":
+						<-time.After(9 * time.Second)
+						c.crash()
+					case "idle":
+						log.Addf("idle at %v", k.Elapsed())
+						ctx.SetReceiveTimeout(0, "")
+					}
+					return nil
+				}, c.around...)
+				ref.Tell(k.Context(), "on")
+				ref.Tell(k.Context(), "crash")
+				k.Advance(time.Minute)
+				log.Expect("idle at 19s")
+			})
+		})
+	}
+}
+
+// faulty is due each second until it fails.
+type faulty struct{ left int }
+
+func (f *faulty) Next(after time.Time) time.Time {
+	if f.left--; f.left < 0 {
+		panic("no more dates")
+	}
+	return after.Add(time.Second)
+}
+
+func TestAScheduleThatPanicsEndsItsTimerOnly(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		log := actortest.NewJournal(k)
+		sys := actortest.NewSystem(k.T(), actor.WithLogger(slog.New(slog.DiscardHandler)),
+			actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[string], m string) error {
+			if m == "on" {
+				ctx.On("plan", &faulty{2}, "due")
+				ctx.Every("other", 4*time.Second, "other")
+			}
+			log.Addf("%s at %v", m, k.Elapsed())
+			return nil
+		})
+		ref.Tell(k.Context(), "on")
+		k.Advance(5 * time.Second)
+		log.Expect("on at 0s", "due at 1s", "other at 4s")
+		if d, err := sys.Detail(k.Context(), ref.PID()); len(d.Timers) != 1 || len(d.Failures) != 1 || err != nil {
+			k.T().Errorf("timers %+v, failures %+v, %v", d.Timers, d.Failures, err)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 )
 
@@ -261,13 +262,15 @@ func (s *mailbox[M]) sweep() {
 // left reports whether the batch holds mail. REQUIRES: the turn owns the actor.
 func (s *mailbox[M]) left() bool { return s.done() < len(s.batch) }
 
-// putFirst puts envelopes before all others, in their order.
+// putFirst puts envelopes before all others, in their order. The one that is being handled stays where
+// others look for it.
 // REQUIRES: the actor's lock held by the turn.
 func (s *mailbox[M]) putFirst(first []envelope[M]) {
 	head := s.done()
-	s.handled += uint64(head - s.clear) // and not swept: the handler is still at the last one
-	s.batch = append(first, s.batch[head:]...)
-	s.setHead(0)
+	current := s.batch[max(s.clear, head-1):head] // one at most
+	s.handled += uint64(head - s.clear - len(current))
+	s.batch = slices.Concat(current, first, s.batch[head:])
+	s.setHead(len(current))
 	s.clear = 0
 	s.setLimit()
 }

@@ -165,11 +165,20 @@ func (s *System) Incarnation() uint32 { return s.inc }
 // Log returns the system's logger.
 func (s *System) Log() *slog.Logger { return s.log }
 
-// say writes a line of the runtime's own. A handler of the log that panics loses the line, and
-// not the process: most callers are where nobody would recover.
+// say writes a line of the runtime's own. A handler of the log that panics, or ends its goroutine, loses
+// the line, and neither the process nor what the caller has under way: most callers are where nobody
+// would recover.
 func (s *System) say(level slog.Level, msg string, attrs ...slog.Attr) {
-	defer func() { _ = recover() }()
-	s.log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // the caller's is constant
+	if s.log.Handler() == slog.DiscardHandler {
+		return
+	}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		defer func() { _ = recover() }()
+		s.log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // the caller's is constant
+	}()
+	<-said
 }
 
 // Report says how a shutdown went.

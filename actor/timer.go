@@ -45,7 +45,8 @@ type Schedule interface {
 
 // On sends msg to the actor itself each time the schedule says, not earlier by the system's clock,
 // and at most once for each time. A time is left out if the message of the previous one is still
-// waiting. For the key and the timer's end see [Context.After].
+// waiting. If Next panics, the actor fails, and has the timer no longer. For the key and the timer's end
+// see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	required(plan != nil, "On: the schedule is nil: package schedule parses one")
 	ctx.Cancel(key)

@@ -73,6 +73,7 @@ func (c *cell[M]) work(s *mailbox[M]) {
 			c.core.exit()
 		}
 		if c.core.hasSignals() {
+			c.putAway(s)
 			if c.core.handleSignals(); c.core.isPassive() {
 				return
 			}
@@ -83,6 +84,14 @@ func (c *cell[M]) work(s *mailbox[M]) {
 			return
 		}
 	}
+}
+
+// putAway lets go of the messages that have been handled: in what the signals bring, which may be an Init
+// or a Terminate, none of them is the current one.
+func (c *cell[M]) putAway(s *mailbox[M]) {
+	c.core.lock(c.core.worker.Load())
+	s.sweep()
+	c.core.mu.Unlock()
 }
 
 // expectsMore reports whether refill is worth a try.
@@ -465,6 +474,9 @@ func (c *cell[M]) crashed(failure error) {
 	if s.resumed != nil {
 		c.endResumed(s)
 	}
+	if s.inc != nil {
+		s.inc.noticed(s.cur)
+	}
 	c.settle(failure)
 	c.core.fail(failure)
 	s.cur = nil
@@ -496,6 +508,9 @@ func (c *cell[M]) pass(s *mailbox[M]) error {
 	r := Reception{To: c.core.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
 	err := c.receiveAround(r, 0)
 	c.undecorate(s)
+	if s.inc != nil { // the middleware may have recovered from a panic, or taken its time
+		s.inc.noticed(s.cur)
+	}
 	return err
 }
 
