@@ -401,6 +401,28 @@ func TestWaitLastsUntilAFarActorEnds(t *testing.T) {
 	})
 }
 
+// A wait that gives up before it has begun leaves the far actor to others.
+func TestAWaitForAFarActorThatEndsBeforeItBegins(t *testing.T) {
+	bubble(t, func(t *testing.T, a, b *loopback) {
+		there, _ := record(b.sys(), "there")
+		ref := remoteRef[any](t, a, there.PID())
+		ended, cancel := context.WithCancel(bg)
+		cancel()
+		for range 2 {
+			if _, err := ref.Wait(ended); !errors.Is(err, context.Canceled) {
+				t.Errorf("with a context that has ended: %v", err)
+			}
+			if _, err := ref.Wait(bg, actor.Within(-1)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("with a limit that has passed: %v", err)
+			}
+		}
+		time.AfterFunc(time.Second, ref.Stop)
+		if d, err := ref.Wait(bg); d.Reason != actor.Stopped || err != nil {
+			t.Errorf("afterwards: %+v, %v", d, err)
+		}
+	})
+}
+
 func TestOrdersReachAFarActor(t *testing.T) {
 	for name, order := range map[string]func(actor.Ref[any]){"stop": actor.Ref[any].Stop, "drain": actor.Ref[any].Drain, "kill": actor.Ref[any].Kill} {
 		t.Run(name, func(t *testing.T) {

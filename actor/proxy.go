@@ -163,9 +163,11 @@ func (p *proxy) forget(w *watcher) {
 	p.orders.Lock()
 	defer p.orders.Unlock()
 	p.mu.Lock()
-	was := w.listed
-	p.ext.watchers.remove(w)
-	last := was && p.ext.watchers.n == 0
+	last := false
+	if w.listed { // else there may be no ext, either
+		p.ext.watchers.remove(w)
+		last = p.ext.watchers.n == 0
+	}
 	p.mu.Unlock()
 	p.release()
 	if last {
