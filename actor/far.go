@@ -417,7 +417,16 @@ func (f *Far) watch(to *core, s FarSignal) {
 		down(Down{Reason: NotAccepted, Err: tooMany("watches", f.maxWatches)})
 	case !to.watchedBy(w):
 		w.down(Down{Reason: NoActor})
+	case !n.watched(id, w): // Lost, or FarUnwatch, has looked for it in vain
+		to.forget(w)
 	}
+}
+
+// watched reports whether w is the node's watch of the actor with that number.
+func (n *farNode) watched(id uint64, w *watcher) bool {
+	n.far.mu.Lock()
+	defer n.far.mu.Unlock()
+	return n.watches[id] == w
 }
 
 func (f *Far) unwatch(s FarSignal) {

@@ -118,14 +118,17 @@ func forgotten(p forgottenProxy) {
 	}
 }
 
-// hold keeps the proxy in memory, for whoever ends its watches and links when the node is lost.
-func (p *proxy) hold() {
+// hold keeps the proxy in memory, for whoever ends its watches and links when the node is lost. It
+// reports false when the node is lost already: nobody ends them.
+func (p *proxy) hold() bool {
 	n := p.node()
 	n.far.mu.Lock()
 	defer n.far.mu.Unlock()
-	if n.held != nil {
-		n.held[p] = struct{}{}
+	if n.held == nil {
+		return false
 	}
+	n.held[p] = struct{}{}
+	return true
 }
 
 // release ends hold when nobody watches the proxy or is linked with it.
@@ -205,7 +208,7 @@ func (p *proxy) linkedBy(c *core) (why Reason, err error) {
 		return NotAccepted, tooMany("links", most)
 	case !p.join(c):
 		p.part(c)
-		return NoActor, nil
+		return NoActor, nil // which a lost node is not told
 	}
 	return 0, nil
 }
@@ -251,11 +254,12 @@ func (p *proxy) parted(c *core) bool {
 	return p.part(c)
 }
 
-// join notes a link that is counted, for both. It reports false when c is gone. orders is held.
+// join notes a link that is counted, for both. It reports false when c is gone, or the node lost.
+// orders is held.
 func (p *proxy) join(c *core) bool {
+	lives := c.linkedTo(&p.core) // first, so that the loss of the node can undo it
 	p.linkedTo(c)
-	p.hold()
-	return c.linkedTo(&p.core)
+	return p.hold() && lives
 }
 
 // part forgets a link, for both. It reports false when there was none. orders is held.

@@ -205,6 +205,23 @@ func TestAnUnlinkIsConfirmedWithoutTheProxy(t *testing.T) {
 	}
 }
 
+func TestALinkWithAnActorThatHasEndedDoesNotCount(t *testing.T) {
+	s := newSink(t)
+	ref := SpawnFunc(s.far.sys, "", func(*Context[int], int) error { return nil })
+	c := s.far.sys.local(ref.PID())
+	ref.Stop()
+	if _, err := ref.Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	p := s.far.proxy(PID{node: "away", inc: 1, path: "/x", id: 1})
+	if why, err := p.linkedBy(c); why != NoActor || err != nil {
+		t.Errorf("linked: %v, %v", why, err)
+	}
+	if n := p.node(); n.links != 0 || n.linkBytes != 0 || len(n.held) != 0 {
+		t.Errorf("%d links of %d bytes, and %d proxies are held", n.links, n.linkBytes, len(n.held))
+	}
+}
+
 // severed is a carrier whose node is lost.
 type severed struct{ said }
 
