@@ -32,8 +32,13 @@ func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, e
 // Wait is [System.Wait] for the actor that the reference is to. For a virtual actor that is not active
 // it returns at once, with the reason [Passivated].
 func (r Ref[M]) Wait(ctx context.Context, opts ...WaitOption) (Down, error) {
-	if p, ok := r.recipient().(placed[M]); ok { // which need not be active
-		return p.sys().Wait(ctx, p.of.PID(p.key), opts...)
+	switch to := r.recipient().(type) {
+	case placed[M]: // which need not be active
+		return to.sys().Wait(ctx, r.PID(), opts...)
+	case proxied[M]:
+		if _, gone := to.proxy.way.(goneWay); gone { // it stands for an address: also that of an actor here
+			return to.sys().Wait(ctx, r.PID(), opts...)
+		}
 	}
 	c := r.recipient().base()
 	return c.sys().waitEnd(ctx, c, Down{PID: c.pid(), Reason: NoActor}, limitOf(opts))

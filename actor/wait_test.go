@@ -78,6 +78,34 @@ func TestWaitForNobodyReturnsAtOnce(t *testing.T) {
 	}
 }
 
+func TestAWaitByAReferenceThatWasReadConcernsTheActorOfItsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		ref := actor.SpawnFunc(sys, "a", inert)
+		text, err := ref.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var other actor.Ref[string] // of messages that it does not accept
+		if err := other.UnmarshalText(text); err != nil {
+			t.Fatal(err)
+		}
+		other.Bind(sys)
+		time.AfterFunc(time.Second, ref.Stop)
+		if d, err := other.Wait(bg); d.Reason != actor.Stopped || d.PID != ref.PID() || err != nil {
+			t.Errorf("while it lives: %+v, %v", d, err)
+		}
+		var same actor.Ref[any]
+		if err := same.UnmarshalText(text); err != nil {
+			t.Fatal(err)
+		}
+		same.Bind(sys)
+		if d, err := same.Wait(bg); d.Reason != actor.NoActor || d.PID != ref.PID() || err != nil {
+			t.Errorf("once it has ended: %+v, %v", d, err)
+		}
+	})
+}
+
 func TestARestartIsNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t)
