@@ -281,6 +281,7 @@ func (f *Far) Sender(pid PID) FarSender {
 func (f *Far) Deliver(to PID, d FarDelivery) FarVerdict {
 	v := verdictGone
 	if of, key, stamp, ok := f.sys.arrival(to); ok {
+		to = PID{node: virtualNode, path: to.path} // without the stamp, which is no actor's number
 		v = of.arrive(key, stamp, d.Message, d.with())
 	} else if c := f.sys.local(to); c != nil && c.parent != nil {
 		v = c.impl().accept(d.Message, d.with())

@@ -320,6 +320,15 @@ func TestPlaceSendsToThatOfAnotherSystem(t *testing.T) {
 		if _, err := g.Wait(bg); !errors.Is(err, actor.ErrMailboxFull) {
 			t.Errorf("an ask that there is no room for: %v", err)
 		}
+		dead := b.sys().DeadLetters()
+		for _, d := range dead {
+			if d.To != to.PID() {
+				t.Errorf("a dead letter to %s, which is nobody's address, want %s", d.To, to.PID())
+			}
+		}
+		if len(dead) != 3 {
+			t.Errorf("%d dead letters", len(dead))
+		}
 		if _, err := here.There("b", b.sys().Incarnation()+1, 7, "a"); !errors.Is(err, actor.ErrUnreachable) {
 			t.Errorf("another incarnation: %v", err)
 		}
