@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -91,20 +92,18 @@ func (ctx *Context[M]) Deadline() (deadline time.Time, ok bool) {
 
 // Done is closed when the actor is told to stop, or is restarted with its siblings, and, while a
 // request is handled, when its asker gives up.
-func (ctx *Context[M]) Done() <-chan struct{} {
-	ctx.core.mu.Lock()
-	defer ctx.core.mu.Unlock()
-	return ctx.current().Done()
-}
+func (ctx *Context[M]) Done() <-chan struct{} { return ctx.moment().Done() }
 
 // Err returns nil while Done is open, and then why it was closed.
 func (ctx *Context[M]) Err() error {
 	ctx.core.mu.Lock()
-	defer ctx.core.mu.Unlock()
-	if ext := ctx.core.ext; ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.ending()) && ctx.core.phase != stopped {
+	ext := ctx.core.ext
+	lasts := ctx.askLocked() == nil && (ext == nil || ext.life == nil && !ext.ending()) && ctx.core.phase != stopped
+	ctx.core.mu.Unlock()
+	if lasts {
 		return nil // without making a context to ask
 	}
-	return ctx.current().Err()
+	return ctx.moment().Err()
 }
 
 // Value returns the value that the asker's context has for the key.
@@ -119,40 +118,61 @@ func (ctx *Context[M]) Value(key any) any {
 	return ctx.moment().Value(key)
 }
 
-// moment returns the context of the current message, which stays what it is when the
-// actor goes on.
+// moment returns the context of the current message, which stays what it is when the actor goes on.
+// REQUIRES: the caller holds no lock.
 func (ctx *Context[M]) moment() context.Context {
-	ctx.core.mu.Lock()
-	defer ctx.core.mu.Unlock()
-	return ctx.current()
-}
-
-// current returns the context that ends when this one does.
-// REQUIRES: c.mu held.
-func (ctx *Context[M]) current() context.Context {
-	life, sc := ctx.cell().core.lifeContext(), ctx.cell().mailbox()
-	if sc == nil || sc.asker == nil && sc.merged == nil {
+	c := ctx.cell()
+	c.core.mu.Lock()
+	life, s := c.core.lifeContext(), c.mailbox()
+	if s == nil || s.asker == nil && s.merged == nil {
+		c.core.mu.Unlock()
 		return life
 	}
-	if sc.merged == nil {
-		// No *Context is among these: newCall has put the moment's context in place of
-		// one, and so no other actor's mutex is taken here.
-		parent, deadline := sc.asker.asker()
-		causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
-		parent = endOf(parent)
-		merged, cancel := context.WithDeadline(causal, deadline)
-		parentEnds := func() {
-			if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {
-				cancelCause(cause) // its deadline is that of merged, too
-			}
-		}
-		lifeEnds := func() { cancelCause(context.Cause(life)) }
-		stopParent, stopLife := whenDone(parent, parentEnds), life.whenEnded(lifeEnds)
-		sc.merged = merged
-		sc.mergedOf = func() { stopParent(); stopLife(); cancel(); cancelCause(nil) }
+	var follow func()
+	if s.merged == nil {
+		s.merged, s.mergedOf, follow = merge(s.asker, life)
 	}
-	return sc.merged
+	merged := s.merged
+	c.core.mu.Unlock()
+	if follow != nil {
+		follow()
+	}
+	return merged
 }
+
+// merge returns a context with the values of the asker's context, and what ends it. Once follow was called
+// it ends with the asker's context and with life. Only follow calls methods of the asker's context, which may
+// be the user's: those may come back to the actor, and find the context that is being made.
+func merge(ask pendingAsk, life *lifetime) (merged context.Context, end, follow func()) {
+	parent, deadline := ask.asker()
+	causal, cancelCause := context.WithCancelCause(context.WithoutCancel(parent))
+	merged, cancel := context.WithDeadline(causal, deadline)
+	parent = endOf(parent)
+	parentEnds := func() {
+		if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {
+			cancelCause(cause) // its deadline is that of merged, too
+		}
+	}
+	lifeEnds := func() { cancelCause(context.Cause(life)) }
+	var over atomic.Pointer[func()] // set once, by follow to what undoes it, or by end
+	follow = func() {
+		stopParent, stopLife := whenDone(parent, parentEnds), life.whenEnded(lifeEnds)
+		stop := func() { stopParent(); stopLife() }
+		if !over.CompareAndSwap(nil, &stop) { // the request has ended meanwhile
+			stop()
+		}
+	}
+	end = func() {
+		if !over.CompareAndSwap(nil, &nothing) {
+			(*over.Load())()
+		}
+		cancel()
+		cancelCause(nil)
+	}
+	return merged, end, follow
+}
+
+var nothing = func() {}
 
 // life is lifeContext for a caller that does not hold c.mu.
 func (c *core) life() *lifetime {

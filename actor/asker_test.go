@@ -1,0 +1,105 @@
+package actor_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// prying is the context of an asker that looks at the asked actor whenever it is used.
+type prying struct {
+	context.Context
+	look func()
+}
+
+func (p prying) Deadline() (time.Time, bool) { p.look(); return p.Context.Deadline() }
+func (p prying) Done() <-chan struct{}       { p.look(); return p.Context.Done() }
+func (p prying) Err() error                  { p.look(); return p.Context.Err() }
+func (p prying) Value(key any) any           { p.look(); return p.Context.Value(key) }
+
+// askerKey is the key of a value that an asker's context has.
+type askerKey struct{}
+
+// returns fails the test if f does not return: it must not wait for a lock that its own goroutine holds.
+func returns(t *testing.T, f func()) {
+	t.Helper()
+	returned := make(chan struct{})
+	go func() { defer close(returned); f() }()
+	select {
+	case <-returned:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not return")
+	}
+}
+
+// The asker's context is code of the user's: it runs under no lock.
+func TestTheContextOfAnAskerMayLookAtTheAskedActor(t *testing.T) {
+	for name, use := range map[string]func(context.Context){
+		"Done":  func(ctx context.Context) { ctx.Done() },
+		"Err":   func(ctx context.Context) { _ = ctx.Err() },
+		"Value": func(ctx context.Context) { ctx.Value(askerKey{}) },
+		"derived": func(ctx context.Context) {
+			derived, cancel := context.WithCancel(ctx)
+			defer cancel()
+			_ = derived.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sys := actor.NewSystem("s", actor.WithLogger(slog.New(slog.DiscardHandler)))
+			ref := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[any], _ any) error {
+				use(ctx)
+				actor.ReplyFor(ctx, 1)
+				return nil
+			})
+			asker, cancel := context.WithCancel(bg)
+			defer cancel()
+			returns(t, func() {
+				if _, err := actor.AskFor[int](prying{asker, func() { ref.Backlog() }}, ref, "request"); err != nil {
+					t.Error(err)
+				}
+				_, _ = sys.Shutdown(bg)
+			})
+		})
+	}
+}
+
+// endless is a context that never ends.
+type endless struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e endless) Done() <-chan struct{} { return e.done }
+func (endless) Err() error              { return nil }
+
+// indirectly asks for a value of the asker's context, first or not.
+type indirectly struct {
+	actor.Returns[any]
+	first bool
+}
+
+// A handler may ask its own actor with a context whose values lead back to that actor.
+func TestTheContextOfAnAskerMayLeadBackToTheAskedActor(t *testing.T) {
+	sys := actor.NewSystem("s", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	ref := actor.SpawnFunc(sys, "both", func(ctx *actor.Context[any], m any) error {
+		if m.(indirectly).first {
+			v, err := actor.AskFuture(endless{ctx, make(chan struct{})}, ctx.Self(), indirectly{}).Wait(ctx)
+			actor.ReplyFor(ctx, v)
+			return err
+		}
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		actor.ReplyFor(ctx, derived.Value(askerKey{}))
+		return nil
+	}, actor.Reentrant())
+	returns(t, func() {
+		v, err := actor.Ask[any](context.WithValue(bg, askerKey{}, "value"), ref, indirectly{first: true}, actor.Within(time.Second))
+		if v != "value" || err != nil {
+			t.Errorf("got %v, %v", v, err)
+		}
+		_, _ = sys.Shutdown(bg)
+	})
+}
