@@ -91,6 +91,8 @@ type extension struct {
 
 	watchers watchers // who watches this actor, guarded by mu
 
+	overloads *overloads // made on first need, guarded by mu
+
 	links map[*core]struct{} // guarded by mu
 
 	inherited any // of a fenced actor: its *mailbox[M], made when it was fenced

@@ -10,6 +10,9 @@ import (
 // each doubling; and once with a Length of 0 when the mailbox is empty again. A bounded mailbox
 // reports it when a message finds no room, whatever happens to the message, and not again before it
 // has been empty. Without a subscriber it is logged: see [WithWarnings].
+//
+// Those of one actor are published in the order in which they happen. Overloads that begin and end while
+// an earlier one is still being published may be left out, with their ends.
 type Overload struct {
 	PID    PID
 	Length int           // messages that wait
@@ -30,47 +33,116 @@ const (
 	topSenders     = 3
 )
 
-// overloaded publishes an Overload if it is due, or writes it to the log if nobody hears it. full says
-// that a message has found no room.
-func (c *cell[M]) overloaded(full bool) {
-	if o, due := c.takeOverload(full); due {
-		c.core.tellOverload(o)
+// overloaded tells of an Overload if one is due, for a message that is in a mailbox without a bound.
+func (c *cell[M]) overloaded() {
+	c.core.mu.Lock()
+	s := c.mailbox()
+	due := s != nil && s.alarmed(false)
+	if due {
+		c.noteOverload(s)
+	} else if s != nil {
+		s.setLimit()
+	}
+	c.core.mu.Unlock()
+	if due {
+		c.core.tellOverloads()
 	}
 }
 
-func (c *core) tellOverload(o Overload) {
-	switch sys := c.sys(); {
-	case sys.listeners.hears(o):
-		o.PID = c.pid()
-		sys.publish(o)
-	case sys.warnings.due(warning{actor: c.id}, time.Now()):
-		o.PID = c.pid()
-		sys.warnOverload(o)
+// noteOverload notes an Overload that is due. The caller calls tellOverloads next, without the lock.
+// REQUIRES: the actor's lock held, and s is its mailbox.
+func (c *cell[M]) noteOverload(s *mailbox[M]) {
+	o := overload{Overload{Length: s.waiting(), Oldest: s.age(c.core.sched().monitor.coarse.Load())}, s.senders()}
+	for s.alarm *= 2; s.alarm <= o.Length; {
+		s.alarm *= 2
 	}
+	s.setLimit()
+	c.core.addOverload(o)
 }
 
-func (c *cell[M]) takeOverload(full bool) (o Overload, due bool) {
-	var senders map[*core]int
-	func() {
-		c.core.mu.Lock()
-		defer c.core.mu.Unlock()
-		s := c.mailbox()
-		if s == nil {
-			return
+// overload is an Overload that has happened and is not told yet.
+type overload struct {
+	Overload
+	senders map[*core]int
+}
+
+// overloads are those of an actor, in the order in which they have happened. Guarded by its mu.
+type overloads struct {
+	due     []overload
+	telling bool // somebody is about to tell the one before, and then tells these
+}
+
+// addOverload adds an Overload to those that tellOverloads is to tell. REQUIRES: c.mu held.
+func (c *core) addOverload(o overload) {
+	ext := c.needExtLocked()
+	if ext.overloads == nil {
+		ext.overloads = new(overloads)
+	}
+	ext.overloads.add(o)
+}
+
+func (a *overloads) add(o overload) {
+	if o.Length == 0 { // what has begun and ended since the last end that waits is left out: there could be any number
+		for i, before := range slices.Backward(a.due) {
+			if before.Length == 0 {
+				a.due = slices.Delete(a.due, i+1, len(a.due))
+				return
+			}
 		}
-		defer s.setLimit()
-		if due = s.alarmed(full); !due {
-			return
+	}
+	a.due = append(a.due, o)
+}
+
+// next returns the next one to tell. telling says that the caller has told the one before.
+func (a *overloads) next(telling bool) (o overload, ok bool) {
+	if a.telling && !telling {
+		return o, false
+	}
+	if a.telling = len(a.due) > 0; !a.telling {
+		return o, false
+	}
+	o = a.due[0]
+	a.due = slices.Delete(a.due, 0, 1)
+	return o, true
+}
+
+// tellOverloads tells what is due, one after the other: of two that told at the same time, one could tell
+// the end before the other tells what has ended. So it leaves all to whoever is at it already. REQUIRES: c has
+// had an Overload.
+func (c *core) tellOverloads() {
+	through := false
+	defer func() {
+		if !through { // a log handler has ended the goroutine
+			c.mu.Lock()
+			c.ext.overloads.telling = false
+			c.mu.Unlock()
 		}
-		o.Length = s.waiting()
-		for s.alarm *= 2; s.alarm <= o.Length; {
-			s.alarm *= 2
-		}
-		o.Oldest = s.age(c.core.sched().monitor.coarse.Load())
-		senders = s.senders()
 	}()
-	o.Top = topOf(senders)
-	return o, due
+	for telling := false; ; telling = true {
+		c.mu.Lock()
+		o, ok := c.ext.overloads.next(telling)
+		c.mu.Unlock()
+		if !ok {
+			through = true
+			return
+		}
+		c.tellOverload(o)
+	}
+}
+
+// tellOverload publishes an Overload, or writes it to the log if nobody hears it.
+func (c *core) tellOverload(o overload) {
+	sys := c.sys()
+	hears := sys.listeners.hears(o.Overload)
+	if !hears && (o.Length == 0 || !sys.warnings.due(warning{actor: c.id}, time.Now())) {
+		return
+	}
+	o.PID, o.Top = c.pid(), topOf(o.senders)
+	if hears {
+		sys.publish(o.Overload)
+	} else {
+		sys.warnOverload(o.Overload)
+	}
 }
 
 // topOf returns those who have sent most; of equals the one that was spawned first comes first, so that a seed replays it.

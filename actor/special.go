@@ -106,13 +106,16 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 		}
 	}
 	full := v.full() && !e.isEvent() // which is counted as lost
-	overload, waits := s.alarmed(full), s.waiting()
+	overloaded, waits := s.alarmed(full), s.waiting()
+	if overloaded {
+		c.noteOverload(s) // now: it may be over as soon as the lock is released
+	}
 	c.core.mu.Unlock()
 	if v == verdictTaken || v >= verdictReplaced {
 		c.posted(s.special, e, waits)
 	}
-	if overload {
-		c.overloaded(full)
+	if overloaded {
+		c.core.tellOverloads()
 	}
 	if v >= verdictReplaced {
 		reason := Conflated

@@ -264,6 +264,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 	recovered := s != nil && s.alarm > overloadStart && c.core.phase == running
 	if recovered {
 		s.alarm, s.limit = overloadStart, firstLook
+		c.core.addOverload(overload{})
 	}
 	c.core.rest()
 	stuck := c.core.phase > running && c.core.needsSupervisor()
@@ -284,7 +285,7 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		c.core.endCycle()
 	}
 	if recovered {
-		c.core.sys().publish(Overload{PID: c.core.pid()})
+		c.core.tellOverloads()
 	}
 	if emptied {
 		s.special.observer.Emptied(c.core.pid())
