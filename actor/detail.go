@@ -92,8 +92,8 @@ func (s *System) Detail(ctx context.Context, pid PID) (Detail, error) {
 	var own Detail
 	seen := make(chan struct{})
 	c.signal(signal{kind: sigLook, look: func() {
+		defer close(seen) // also when Inspect ends the goroutine
 		c.impl().detailOwn(&own)
-		close(seen)
 	}})
 	if !s.sched.waitFor(seen, ctx.Done()) {
 		d.Busy = true
@@ -120,7 +120,9 @@ func (c *core) gateView() any {
 	if in == nil {
 		return nil
 	}
-	return inspect(in)
+	var view any
+	inspect(in, &view)
+	return view
 }
 
 // detail adds what can be seen from outside.
@@ -281,20 +283,19 @@ func (c *cell[M]) detailOwn(d *Detail) {
 	}
 	if in, ok := c.actor.(Inspector); ok && !c.core.isFenced() {
 		c.core.enterUser()
-		d.View = inspect(in)
+		inspect(in, &d.View)
 		c.core.leaveUser()
 	}
 }
 
-// inspect calls the user's Inspect and survives it.
-func inspect(in Inspector) (view any) {
+// inspect calls the user's Inspect and survives a panic. The view is set also when Inspect ends the goroutine.
+func inspect(in Inspector, view *any) {
 	returned := false
 	defer func() {
 		if !returned {
-			view = "Inspect failed: " + recovered(recover()).Error()
+			*view = "Inspect failed: " + recovered(recover()).Error()
 		}
 	}()
-	view = in.Inspect()
+	*view = in.Inspect()
 	returned = true
-	return view
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -206,20 +207,32 @@ func TestDetailOfNobodyIsAnError(t *testing.T) {
 	})
 }
 
-// sulky panics when it is looked at.
-type sulky struct{}
+// sulky does something else when it is looked at.
+type sulky struct{ inspect func() }
 
-func (sulky) Receive(*actor.Context[int], int) error { return nil }
-func (sulky) Inspect() any                           { panic("do not look") }
+func (s sulky) Receive(*actor.Context[int], int) error { return nil }
+func (s sulky) Inspect() any                           { s.inspect(); return nil }
 
 func TestAnActorThatCannotBeLookedAtIsShownAllTheSame(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		ref := actor.Spawn(k.System(), "sulky", func() sulky { return sulky{} })
-		d, err := k.System().Detail(k.Context(), ref.PID())
-		if view := fmt.Sprint(d.View); err != nil || d.Path != "/sulky" || !strings.Contains(view, "Inspect failed: panic: do not look") {
-			k.T().Errorf("got %+v, %v", d, err)
-		}
-	})
+	for want, inspect := range map[string]func(){
+		"Inspect failed: panic: do not look":          func() { panic("do not look") },
+		"Inspect failed: handler ended its goroutine": runtime.Goexit,
+	} {
+		actortest.Run(t, func(k *actortest.Kit) {
+			ref := actor.Spawn(k.System(), "sulky", func() sulky { return sulky{inspect} })
+			for range 2 {
+				d, err := k.System().Detail(k.Context(), ref.PID())
+				if view := fmt.Sprint(d.View); err != nil || d.Busy || d.Path != "/sulky" || !strings.Contains(view, want) {
+					k.T().Errorf("got %+v, %v; want %q", d, err, want)
+				}
+			}
+			ref.Tell(k.Context(), 1)
+			k.Settle()
+			if d, err := k.System().Detail(k.Context(), ref.PID()); d.Handled != 1 || d.Restarts != 0 || err != nil {
+				k.T().Errorf("afterwards: %+v, %v", d, err)
+			}
+		})
+	}
 }
 
 func TestInspectWithoutChildrenSaysThatThereAreSome(t *testing.T) {
