@@ -268,6 +268,29 @@ func TestAnObserverSeesEachKindOfMailbox(t *testing.T) {
 	}
 }
 
+func TestAnObserverSeesAMessageAgainThatWasStashed(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		o := new(tally)
+		open := false
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[int], n int) error {
+			if n == 2 {
+				open = true
+				ctx.Unstash()
+			}
+			if open {
+				return nil
+			}
+			return ctx.Stash()
+		}, actor.ObserveMailbox(o))
+		ref.Tell(k.Context(), 1)
+		ref.Tell(k.Context(), 2)
+		k.Settle()
+		if o.posted != 2 || o.received != 3 {
+			k.T().Errorf("%+v", o)
+		}
+	})
+}
+
 func TestAnObserverSeesWhoHasWaitedForRoom(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		o := new(tally)

@@ -240,6 +240,10 @@ func TestWhatCannotBeSpawnedWithTheseOptionsSaysWhy(t *testing.T) {
 			t.Errorf("the order is %q, %v, want that of the last option, %q", spec.Order, err, want)
 		}
 	}
+	observed := actor.SpawnFunc(sys, "", nop, actor.ObserveMailbox(new(tally)))
+	if spec, err := sys.Spec(observed.PID()); err != nil || spec.Middleware != 0 {
+		t.Errorf("an actor that is observed has %d AroundReceive, %v", spec.Middleware, err)
+	}
 	for want, misuse := range map[string]func(){
 		"OneForOne": func() { actor.Guardian(actor.Supervise(actor.AllForOne)) },
 		"children":  func() { actor.Guardian(actor.Supervise(actor.OneForOne, actor.AutoStop(actor.AnySignificant))) },

@@ -84,6 +84,9 @@ func (c *cell[M]) spec(s *Spec) {
 	if m == nil || m.special == nil {
 		return
 	}
+	if m.observed() {
+		s.Middleware-- // which tells the observer
+	}
 	s.Order, s.Bound, s.Overflow = m.special.queue.orderName(), m.special.bound, m.special.overflow
 }
 
