@@ -329,7 +329,7 @@ func TestGateIsSettledBeforeWhatCannotBeHeld(t *testing.T) {
 					to.Tell(ctx, 3)
 					return got
 				}))
-				k.Settle()
+				k.Advance(time.Second) // until the handler that blocks has a worker beside it
 				if got != nil {
 					t.Fatal(got)
 				}
