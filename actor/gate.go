@@ -24,7 +24,9 @@ type Gate interface {
 	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports whether it
 	// keeps that. If so, it must call leave, once, in the order in which it was given, and not in
 	// Hold: with nil to let it go, or with an error to drop it, which is then the answer to an
-	// asker that waits for it. leave does not block.
+	// asker that waits for it. leave does not block, nor must Hold. If
+	// Hold panics, in a turn of the actor that is a failure, and an ask that depends on what it was
+	// given ends with that.
 	Hold(leave func(dropped error)) (held bool)
 
 	// Settle is called before what cannot be held: an Ask, a Gather, a Blocking or a Spawn of the
@@ -154,10 +156,34 @@ func (c *core) holdOrLeave(leave func(dropped error)) {
 	}
 }
 
+// holdAsk is holdOrLeave for what ends or passes on an ask, nil for none. If the gate fails, the ask ends with
+// its failure: the gate has let go nothing else.
+func (c *core) holdAsk(ask pendingAsk, leave func(dropped error)) {
+	returned := false
+	defer func() {
+		if returned || ask == nil {
+			return
+		}
+		v := recover()
+		ask.reject(recovered(v), nil)
+		if v != nil {
+			panic(v)
+		}
+	}()
+	c.holdOrLeave(leave)
+	returned = true
+}
+
 // survive ends a panic in what was held: a route, or the rank of a message.
-func (c *core) survive() {
-	if v := recover(); v != nil {
-		c.sys().say(slog.LevelError, "what was held has panicked and not left", slog.String("actor", c.pid().String()), slog.Any("panic", v))
+func (c *core) survive() { c.logPanic("what was held has panicked and not left", recover()) }
+
+// surviveGate ends a panic of the gate where the runtime has called it, and nobody else can.
+func (c *core) surviveGate() { c.logPanic("the gate has panicked", recover()) }
+
+// logPanic writes the line about a panic that has ended. v is what recover has returned.
+func (c *core) logPanic(msg string, v any) {
+	if v != nil {
+		c.sys().say(slog.LevelError, msg, slog.String("actor", c.pid().String()), slog.Any("panic", v))
 	}
 }
 
@@ -208,7 +234,7 @@ func (c *cell[M]) handler() error { return c.call(c.mailbox()) }
 
 // answerHeld answers an ask when the gate of c lets it.
 func answerHeld[R any](c *core, ask answerable[R], answer R) {
-	c.holdOrLeave(func(dropped error) {
+	c.holdAsk(ask, func(dropped error) {
 		if dropped != nil {
 			ask.reject(dropped, nil)
 		} else {
@@ -220,13 +246,13 @@ func answerHeld[R any](c *core, ask answerable[R], answer R) {
 // rejectHeld rejects an ask when the gate of c lets it. It is a function of its own, as is
 // passOnHeld, for what its closure has to have on the heap.
 func rejectHeld(c *core, ask pendingAsk, err error) {
-	c.holdOrLeave(func(dropped error) { ask.reject(cmp.Or(dropped, err), nil) })
+	c.holdAsk(ask, func(dropped error) { ask.reject(cmp.Or(dropped, err), nil) })
 }
 
 // askHeld sends a request when the gate of c lets it.
 func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendingAsk) {
 	later := c.departure(ctx)
-	c.holdOrLeave(func(dropped error) {
+	c.holdAsk(ask, func(dropped error) {
 		if dropped == nil {
 			dropped = sendAsk(later, originOf(later), to, req, ask, false)
 		}
@@ -239,7 +265,7 @@ func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendin
 // passOnHeld sends what was forwarded when the gate of c lets it.
 func passOnHeld[N any](c *core, dst target[N], e envelope[N], ask pendingAsk) {
 	e.with = markFar(e.with) // by its sender, who need not have a gate, one cannot tell
-	c.holdOrLeave(func(dropped error) {
+	c.holdAsk(ask, func(dropped error) {
 		switch {
 		case dropped == nil:
 			passOn(c.sys(), dst, e, ask, nil)

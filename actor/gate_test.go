@@ -537,3 +537,64 @@ func TestWhatAGateHoldsLeavesAfterANormalEnd(t *testing.T) {
 		}
 	})
 }
+
+// failingGate holds nothing, and Hold fails so many times.
+type failingGate struct {
+	openGate
+	fail func()
+	left int // owned by the turn
+}
+
+func (g *failingGate) Hold(func(error)) bool {
+	if g.left--; g.left >= 0 {
+		g.fail()
+	}
+	return false
+}
+
+func TestAGateWhoseHoldFailsIsAFailureOfItsActorAndEndsTheAsk(t *testing.T) {
+	fails := map[string]func(){"panics": func() { panic("in Hold") }, "ends its goroutine": runtime.Goexit}
+	for name, handle := range map[string]func(ctx *actor.Context[any], m gateAsk, to actor.Ref[any]) error{
+		"Nothing": func(*actor.Context[any], gateAsk, actor.Ref[any]) error { return nil },
+		"Error":   func(*actor.Context[any], gateAsk, actor.Ref[any]) error { return errors.New("own") },
+		"Panic":   func(*actor.Context[any], gateAsk, actor.Ref[any]) error { panic("in the handler") },
+		"Exit":    func(*actor.Context[any], gateAsk, actor.Ref[any]) error { runtime.Goexit(); return nil },
+		"Reply": func(ctx *actor.Context[any], m gateAsk, _ actor.Ref[any]) error {
+			actor.Reply(ctx, m, "yes")
+			return nil
+		},
+		"Promise": func(ctx *actor.Context[any], m gateAsk, _ actor.Ref[any]) error {
+			actor.Promise(ctx, m).Resolve("yes")
+			return nil
+		},
+		"Refuse": func(ctx *actor.Context[any], _ gateAsk, _ actor.Ref[any]) error {
+			return actor.Refuse(ctx, errors.New("own"))
+		},
+		"Forward": func(ctx *actor.Context[any], _ gateAsk, to actor.Ref[any]) error { return actor.Forward(ctx, to) },
+	} {
+		for how, fail := range fails {
+			for _, times := range []int{1, 1000} {
+				t.Run(fmt.Sprintf("%s, it %s, %d", name, how, times), func(t *testing.T) {
+					actortest.Run(t, func(k *actortest.Kit) {
+						log := actortest.NewJournal(k)
+						to := actor.SpawnFunc(k.System(), "", func(*actor.Context[any], any) error { return nil })
+						a := actor.SpawnFunc(k.System(), "gated", func(ctx *actor.Context[any], m any) error {
+							if m, ok := m.(gateAsk); ok {
+								return handle(ctx, m, to)
+							}
+							log.Addf("handled %v", m)
+							return nil
+						}, actor.Gated(&failingGate{fail: fail, left: times}))
+						_, err := actor.Ask(k.Context(), a, gateAsk{})
+						if err == nil || errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("the ask ended with %v", err)
+						}
+						k.ExpectFailures(1)
+						a.Tell(k.Context(), 2)
+						log.Expect("handled 2")
+					})
+				})
+			}
+		}
+	}
+}

@@ -478,12 +478,17 @@ func (c *cell[M]) crashed(failure error) {
 	if s.inc != nil {
 		s.inc.noticed(s.cur)
 	}
-	c.settle(failure)
-	c.core.fail(failure)
-	s.cur = nil
-	if c.core.halting {
-		c.core.quit()
+	defer func() { // also when the gate ends this goroutine
+		c.core.fail(failure)
+		s.cur = nil
+		if c.core.halting {
+			c.core.quit()
+		}
+	}()
+	if c.core.isGated() {
+		defer c.core.surviveGate()
 	}
+	c.settle(failure)
 }
 
 // handle passes the current envelope to the handler. What is not a plain message
