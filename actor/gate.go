@@ -174,6 +174,17 @@ func (c *core) holdAsk(ask pendingAsk, leave func(dropped error)) {
 	returned = true
 }
 
+// rejectPanic is deferred around code of the user's that comes before an ask, nil for none, is in a mailbox. A panic
+// ends the ask, and goes on. The end of the goroutine does not: an Inline actor may have ended it, and promised an answer.
+func rejectPanic(ask pendingAsk) {
+	if v := recover(); v != nil {
+		if ask != nil {
+			ask.reject(recovered(v), nil)
+		}
+		panic(v)
+	}
+}
+
 // survive ends a panic in what was held: a route, or the rank of a message.
 func (c *core) survive() { c.logPanic("what was held has panicked and not left", recover()) }
 
@@ -253,6 +264,7 @@ func rejectHeld(c *core, ask pendingAsk, err error) {
 func askHeld[M any](ctx context.Context, c *core, to Ref[M], req any, ask pendingAsk) {
 	later := c.departure(ctx)
 	c.holdAsk(ask, func(dropped error) {
+		defer rejectPanic(ask)
 		if dropped == nil {
 			dropped = sendAsk(later, originOf(later), to, req, ask, false)
 		}

@@ -598,3 +598,57 @@ func TestAGateWhoseHoldFailsIsAFailureOfItsActorAndEndsTheAsk(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOrderThatPanicsEndsTheAskThatIsForwarded(t *testing.T) {
+	for order, ordered := range map[string]actor.SpawnOption{
+		"Priority": actor.Priority(func(int) int { panic("thirteen") }),
+		"Ordered":  actor.Ordered(func() actor.Queue[int] { return &lifo{} }),
+	} {
+		for name, opts := range map[string][]actor.SpawnOption{
+			"by itself":      nil,
+			"through a gate": {actor.Gated(openGate{})},
+		} {
+			t.Run(order+" "+name, func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					to := actor.SpawnFunc(k.System(), "", func(*actor.Context[int], int) error { return nil }, ordered)
+					a := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], _ int) error { return actor.Forward(ctx, to) }, opts...)
+					_, err := actor.AskFor[string](k.Context(), a, 13)
+					if p, ok := errors.AsType[*actor.PanicError](err); !ok || p.Value != "thirteen" {
+						t.Errorf("the ask ended with %v", err)
+					}
+					k.ExpectFailures(1)
+				})
+			})
+		}
+	}
+}
+
+func TestAnOrderThatPanicsEndsTheAskThatAGateLetsGo(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		to := actor.SpawnFunc(k.System(), "", func(*actor.Context[any], any) error { return nil },
+			actor.Priority(func(any) int { panic("in the rank") }))
+		g, outcomes := &holdingGate{}, make(map[string]error)
+		a := gatedActor(k, g)
+		var future *actor.Future[string]
+		a.Tell(k.Context(), do(func(ctx *actor.Context[any]) error {
+			actor.AskThen(ctx, to, gateAsk{}, func(_ string, err error) any {
+				return do(func(*actor.Context[any]) error { outcomes["AskThen"] = err; return nil })
+			})
+			future = actor.AskFuture(ctx, to, gateAsk{})
+			return nil
+		}))
+		forwarded := actortest.Ask(k, actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[any], _ any) error {
+			return actor.Forward(ctx, to)
+		}, actor.Gated(g)), gateAsk{})
+		k.Settle()
+		g.release()
+		k.Settle()
+		_, outcomes["AskFuture"] = future.Wait(k.Context())
+		outcomes["Forward"] = forwarded.Await().Err()
+		for _, name := range []string{"AskThen", "AskFuture", "Forward"} {
+			if _, ok := errors.AsType[*actor.PanicError](outcomes[name]); !ok {
+				t.Errorf("%s ended with %v", name, outcomes[name])
+			}
+		}
+	})
+}

@@ -286,6 +286,7 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 
 // passOn sends what was forwarded. ask is nil for what was told.
 func passOn[N any](sys *System, dst target[N], e envelope[N], ask pendingAsk, w *worker) {
+	defer rejectPanic(ask)
 	if v := dst.tell(e, w); v != verdictTaken {
 		sys.deadLetter(dst.base(), e.from(), e.msg, v.reason())
 		if ask != nil {
