@@ -373,6 +373,48 @@ func TestKillEndsAHandlerWhereverItIs(t *testing.T) {
 	}
 }
 
+// clingingGate does not leave Handle before it is released, before or after it has called next.
+type clingingGate struct {
+	openGate
+	held
+	after bool
+}
+
+func (g clingingGate) Handle(_ context.Context, next func() error) error {
+	if g.after {
+		_ = next()
+	}
+	close(g.entered)
+	<-g.release
+	if g.after {
+		return nil
+	}
+	return next()
+}
+
+func TestKillEndsAGateThatDoesNotReturn(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after the handler: %t", after), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				g, handled := clingingGate{held: newHeld(), after: after}, 0
+				ref := actor.SpawnFunc(sys, "x", func(*actor.Context[int], int) error { handled++; return nil }, actor.Gated(g))
+				down := ended(t, sys, ref)
+				ref.Tell(bg, 1)
+				<-g.entered
+				before := handled
+				ref.Kill()
+				endsWithoutDelay(t, down)
+				close(g.release)
+				synctest.Wait()
+				if handled != before {
+					t.Error("the gate that was left behind has called the handler")
+				}
+			})
+		})
+	}
+}
+
 func TestKillEndsAHandlerThatAPinnedActorWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t, actor.WithAskTimeout(time.Hour))

@@ -17,8 +17,8 @@ import (
 type Gate interface {
 	// Handle handles a message: it calls next, once, which calls the handler, and returns the
 	// result of next, or it returns an error instead, which then counts as the handler's. ctx is
-	// the handler's. If the handler panics or ends its goroutine, or is abandoned by Kill, next
-	// does not return. Handle may wait, as a handler may.
+	// the handler's. If the handler panics or ends its goroutine, or Kill abandons it or has
+	// abandoned Handle, next does not return. Handle may wait, as a handler may.
 	Handle(ctx context.Context, next func() error) error
 
 	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports whether it
@@ -240,8 +240,12 @@ func (c *core) bury(dst, from *core, msg any) {
 	}
 }
 
-// handler calls the handler for the current message.
-func (c *cell[M]) handler() error { return c.call(c.mailbox()) }
+// handler calls the handler for the current message, in the gate.
+func (c *cell[M]) handler() error {
+	c.core.leaveUser()
+	defer c.core.enterUser() // also when the handler panics: the gate may recover
+	return c.call(c.mailbox())
+}
 
 // answerHeld answers an ask when the gate of c lets it.
 func answerHeld[R any](c *core, ask answerable[R], answer R) {

@@ -565,7 +565,9 @@ func (c *cell[M]) uncount(s *mailbox[M]) {
 func (c *cell[M]) receive(s *mailbox[M]) (err error) {
 	if c.core.isGated() {
 		g := c.core.ext.gateway
+		c.core.enterUser()
 		err = g.gate.Handle(c.context(), g.next)
+		c.core.leaveUser()
 	} else {
 		err = c.call(s)
 	}
