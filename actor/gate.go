@@ -24,7 +24,7 @@ type Gate interface {
 	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports whether it
 	// keeps that. If so, it must call leave, once, in the order in which it was given, and not in
 	// Hold: with nil to let it go, or with an error to drop it, which is then the answer to an
-	// asker that waits for it. leave does not block, nor must Hold. If
+	// asker that waits for it, or the outcome of the Pipe. leave does not block, nor must Hold. If
 	// Hold panics, in a turn of the actor that is a failure, and an ask that depends on what it was
 	// given ends with that.
 	Hold(leave func(dropped error)) (held bool)

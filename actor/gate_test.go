@@ -652,3 +652,25 @@ func TestAnOrderThatPanicsEndsTheAskThatAGateLetsGo(t *testing.T) {
 		}
 	})
 }
+
+func TestAPipeThatAGateDropsHasTheErrorForItsOutcome(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		g, errOwn := &holdingGate{}, errors.New("own")
+		a := gatedActor(k, g)
+		var outcome error
+		a.Tell(k.Context(), do(func(ctx *actor.Context[any]) error {
+			actor.Pipe(ctx, func(context.Context) (int, error) { t.Error("the work was begun"); return 0, nil }, func(_ int, err error) any {
+				return do(func(*actor.Context[any]) error { outcome = err; return nil })
+			})
+			return nil
+		}))
+		k.Settle()
+		for _, leave := range g.held {
+			leave(errOwn)
+		}
+		k.Settle()
+		if !errors.Is(outcome, errOwn) {
+			t.Errorf("the outcome is %v", outcome)
+		}
+	})
+}

@@ -85,7 +85,12 @@ func Pipe[T, M any](ctx *Context[M], work func(context.Context) (T, error), wrap
 	c.core.holdOrLeave(func(dropped error) {
 		if dropped == nil {
 			c.core.sched().background(&c.core, run)
+			return
 		}
+		e.deliver(c, func() M {
+			var none T
+			return wrap(none, dropped)
+		})
 	})
 }
 
