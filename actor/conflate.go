@@ -75,7 +75,11 @@ func (q *conflateQueue[M, K]) number(m *conflated[M, K]) {
 // room.
 func (q *conflateQueue[M, K]) put(m conflated[M, K]) (old envelope[M], did bool) {
 	q.number(&m)
-	if n, ok := q.places[m.key]; ok && m.keyed {
+	n, waits := uint64(0), false
+	if m.keyed { // or it may be that it cannot be hashed
+		n, waits = q.places[m.key]
+	}
+	if waits {
 		p := q.mail.at(int(n - q.first))
 		if m.came < p.came {
 			return m.e, true

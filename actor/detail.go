@@ -45,7 +45,7 @@ type Detail struct {
 
 // Mail is how many messages of a type wait. If more than 512 messages wait, it is an estimate from
 // that many of them, evenly spread: a rare type may be missing, and the counts add up to about the
-// length of the mailbox.
+// length of the mailbox. Those that wait in a [Queue] are counted together, as "(ordered)".
 type Mail struct {
 	Type  string
 	Count int

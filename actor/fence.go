@@ -139,7 +139,7 @@ func (s *mailbox[M]) under() envelope[M] {
 		return *s.resumed
 	}
 	if i := s.done(); i > 0 {
-		return s.batch[i-1]
+		return *s.said(&s.batch[i-1])
 	}
 	return envelope[M]{}
 }

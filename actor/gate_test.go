@@ -453,24 +453,28 @@ func TestWhatLeavesAGateDoesNotWaitForAnInlineActor(t *testing.T) {
 			return nil
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			actortest.Run(t, func(k *actortest.Kit) {
-				released, handled := make(chan struct{}), make(chan struct{})
-				inline := actor.SpawnFunc(k.System(), "inline", func(*actor.Context[any], any) error {
-					<-released
-					close(handled)
-					return nil
-				}, actor.Inline())
-				g := &holdingGate{}
-				gatedActor(k, g).Tell(k.Context(), do(func(ctx *actor.Context[any]) error { return send(ctx, inline) }))
-				k.Settle()
-				if g.release() == 0 { // a deadlock, which synctest finds, if it handles the message
-					t.Error("nothing was held")
-				}
-				close(released)
-				<-handled
+		for order, opt := range map[string]actor.SpawnOption{
+			"plain": actor.Inline(), "ordered": actor.Ordered(func() actor.Queue[any] { return new(custom[any]) }),
+		} {
+			t.Run(name+" "+order, func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					released, handled := make(chan struct{}), make(chan struct{})
+					inline := actor.SpawnFunc(k.System(), "inline", func(*actor.Context[any], any) error {
+						<-released
+						close(handled)
+						return nil
+					}, actor.Inline(), opt)
+					g := &holdingGate{}
+					gatedActor(k, g).Tell(k.Context(), do(func(ctx *actor.Context[any]) error { return send(ctx, inline) }))
+					k.Settle()
+					if g.release() == 0 { // a deadlock, which synctest finds, if it handles the message
+						t.Error("nothing was held")
+					}
+					close(released)
+					<-handled
+				})
 			})
-		})
+		}
 	}
 }
 

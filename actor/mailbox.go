@@ -256,6 +256,9 @@ func (s *mailbox[M]) sweep() {
 	s.clear = head
 	if s.copied && s.cur == nil {
 		s.own, s.header, s.copied = envelope[M]{}, nil, false
+		if s.special != nil {
+			s.special.ordered = nil
+		}
 	}
 }
 
@@ -718,17 +721,25 @@ func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
 	if !sys.listeners.any() {
 		unread = -deadLettersKept
 		for _, mail := range rest {
-			unread += len(mail)
+			for i := range mail {
+				if mail[i].sent() {
+					unread++
+				}
+			}
 		}
 	}
 	for _, mail := range rest {
 		for i := range mail {
-			if e := &mail[i]; unread > 0 && e.plain() {
+			e := &mail[i]
+			sent := e.sent()
+			if unread > 0 && e.plain() {
 				sys.dead.count(reason)
 			} else {
 				c.discard(e, reason, ErrStopped)
 			}
-			unread--
+			if sent {
+				unread--
+			}
 		}
 	}
 }

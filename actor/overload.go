@@ -52,7 +52,13 @@ func (c *cell[M]) overloaded() {
 // noteOverload notes an Overload that is due. The caller calls tellOverloads next, without the lock.
 // REQUIRES: the actor's lock held, and s is its mailbox.
 func (c *cell[M]) noteOverload(s *mailbox[M]) {
-	o := overload{Overload{Length: s.waiting(), Oldest: s.age(c.core.sched().monitor.coarse.Load())}, s.senders()}
+	o := overload{Overload: Overload{Length: s.waiting(), Oldest: s.age(c.core.sched().monitor.coarse.Load())}}
+	if q, ok := c.core.kind.queue.(*ownQueue[M]); ok { // its lock comes before the actor's
+		o.senders = q.own.senders
+	} else {
+		senders := s.senders()
+		o.senders = func() map[*core]int { return senders }
+	}
 	for s.alarm *= 2; s.alarm <= o.Length; {
 		s.alarm *= 2
 	}
@@ -63,7 +69,8 @@ func (c *cell[M]) noteOverload(s *mailbox[M]) {
 // overload is an Overload that has happened and is not told yet.
 type overload struct {
 	Overload
-	senders map[*core]int
+
+	senders func() map[*core]int // who has sent what waits; nil if nothing does
 }
 
 // overloads are those of an actor, in the order in which they have happened. Guarded by its mu.
@@ -137,7 +144,10 @@ func (c *core) tellOverload(o overload) {
 	if !hears && (o.Length == 0 || !sys.warnings.due(warning{actor: c.id}, time.Now())) {
 		return
 	}
-	o.PID, o.Top = c.pid(), topOf(o.senders)
+	o.PID = c.pid()
+	if o.senders != nil {
+		o.Top = topOf(o.senders())
+	}
 	if hears {
 		sys.publish(o.Overload)
 	} else {
@@ -224,7 +234,11 @@ func (c *cell[M]) describe(offset int) (info messageInfo) {
 			if s.resumed != nil && offset < 0 {
 				from, info.messageType = s.resumed.from(), s.resumed.typeName()
 			} else if i := s.done() + offset; i >= s.clear && i < len(s.batch) {
-				from, info.messageType = s.batch[i].from(), s.batch[i].typeName()
+				e := &s.batch[i]
+				if offset < 0 {
+					e = s.said(e)
+				}
+				from, info.messageType = e.from(), e.typeName()
 			}
 		}
 	}()

@@ -1,13 +1,15 @@
 package actor
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
 
 // Queue is the order of a mailbox that the program decides itself: see [Ordered]. The engine calls one
 // method at a time: Put on the goroutines of senders, Take in the actor's turn. They must be quick, and
-// must not send anything or wait.
+// must not send anything or wait. A panic in Put is the sender's, whose message is not taken. A panic in Take
+// is a failure of the actor, which calls Take again for the same place if it is resumed or restarted.
 type Queue[M any] interface {
 	// Put takes a message. To refuse it, or one that waits, it calls [Envelope.Drop].
 	Put(m Envelope[M])
@@ -60,66 +62,56 @@ type ownEntry[M any] struct {
 
 // ownMail is what waits in a Queue. In the mailbox lies, for each message, an envelope that has the ownMail
 // with it: when its turn comes the queue says which message that is. So the user's code is called under a
-// lock that is this mailbox's alone, and never under the actor's.
+// lock that is this mailbox's alone, and never under the actor's. Who needs both acquires the actor's second.
 type ownMail[M any] struct {
 	mu      sync.Mutex
 	queue   Queue[M]
 	all     linkedList[ownEntry[M], *ownEntry[M]] // oldest first; the queue may have lost one
-	dropped []envelope[M]
-	surplus atomic.Int64 // how many more envelopes lie in the mailbox than messages are in all; others may read it
+	dropped []envelope[M]                         // by the method of the queue that is being called
+	surplus atomic.Int64                          // how many more envelopes lie in the mailbox than messages are in all; others may read it
 }
 
-// put gives the queue a message. What it drops is the caller's to discard.
-func (o *ownMail[M]) put(e *envelope[M]) (in *ownEntry[M], dropped []envelope[M]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	in = &ownEntry[M]{of: o, e: *e}
-	o.all.push(in)
-	through := false
-	defer func() {
-		if !through && in.listed { // the message is still its sender's
-			o.all.remove(in)
-		} else if !through {
-			o.surplus.Add(-1)
-		}
-	}()
-	o.queue.Put(Envelope[M]{in})
-	through = true
+// unlock releases o.mu and returns what the queue has dropped, for the caller to discard.
+func (o *ownMail[M]) unlock() (dropped []envelope[M]) {
 	dropped, o.dropped = o.dropped, nil
-	return in, dropped
+	o.mu.Unlock()
+	return dropped
 }
 
-// withdraw takes back a message that the actor does not take. It reports false if the queue has dropped it.
-func (o *ownMail[M]) withdraw(in *ownEntry[M]) bool {
+// take asks the queue for a message. It returns nil when there is none. What the queue drops becomes dead letters of c.
+func (o *ownMail[M]) take(c *cell[M]) (next *ownEntry[M]) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	was := in.listed
-	o.all.remove(in)
-	if !was {
-		o.surplus.Add(-1)
-	}
-	return was
-}
-
-// take asks the queue for a message. What it drops is the caller's to discard.
-func (o *ownMail[M]) take() (e envelope[M], ok bool, dropped []envelope[M]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for !ok {
+	defer func() { c.discardDropped(o.unlock()) }()
+	for next == nil {
 		m, more := o.queue.Take()
 		if !more {
+			o.surplus.Add(-1)
 			break
 		}
 		if m.e != nil && m.e.of == o && m.e.listed { // otherwise it was dropped, withdrawn, or is none of ours
 			o.all.remove(m.e)
-			e, ok = m.e.e, true
+			next = m.e
 		}
 	}
-	if !ok {
-		o.surplus.Add(-1)
+	return next
+}
+
+// senders counts who sent what waits, by the oldest and the newest messages.
+func (o *ownMail[M]) senders() map[*core]int {
+	m := make(map[*core]int)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	oldest, newest := o.all.first, o.all.last
+	for n := range min(overloadSample, o.all.n) {
+		if n%2 == 0 {
+			m[oldest.e.from()]++
+			oldest = oldest.next
+		} else {
+			m[newest.e.from()]++
+			newest = newest.prev
+		}
 	}
-	dropped, o.dropped = o.dropped, nil
-	return e, ok, dropped
+	return m
 }
 
 // rest takes all that waits, oldest first.
@@ -152,30 +144,83 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 	if c.core.flags.Load()&(ended|draining) != 0 {
 		return verdictGone, nil
 	}
-	in, dropped := q.own.put(&e)
-	for i := range dropped {
-		c.discard(&dropped[i], Overflowed, ErrMailboxFull)
-	}
-	v, _ := q.fifoQueue.post(c, envelope[M]{with: q.own}, w, hasty)
-	if v != verdictTaken && !q.own.withdraw(in) {
+	o, in := q.own, &ownEntry[M]{of: q.own, e: e}
+	var dropped []envelope[M]
+	o.mu.Lock()
+	posted := false
+	defer func() {
+		if !posted { // Put has panicked, or the actor takes nothing any more
+			if !in.listed {
+				o.surplus.Add(-1)
+			}
+			o.all.remove(in)
+			dropped = o.unlock()
+		}
+		c.discardDropped(dropped)
+	}()
+	o.all.push(in)
+	o.queue.Put(Envelope[M]{in})
+	kept := in.listed
+	// The lock is held until the envelope is in the mailbox. Otherwise this message could be taken in the place of an older
+	// one, and be refused a place by a drain: then the older one would be left behind the mark.
+	v := c.postSpecial(&e, w, nil, hasty, never, func() (none envelope[M], did bool) {
+		q.put(&envelope[M]{with: o})
+		posted, dropped = true, o.unlock()
+		return none, false
+	})
+	if !kept {
 		v = verdictTaken // and dropped
 	}
 	return v, nil
 }
 
-// unwrapOwn puts the message that the queue says in place of the envelope that stands for one. It reports
-// false when there is none any more. REQUIRES: the turn owns c.
-func (c *cell[M]) unwrapOwn(o *ownMail[M], into *envelope[M]) bool {
-	c.core.enterUser()
-	e, ok, dropped := o.take()
-	c.core.leaveUser()
+// discardDropped makes dead letters of what a Queue has dropped.
+func (c *cell[M]) discardDropped(dropped []envelope[M]) {
 	for i := range dropped {
 		c.discard(&dropped[i], Overflowed, ErrMailboxFull)
 	}
-	if ok {
-		*into = e
+}
+
+// unwrapOwn makes the message that the queue says the current one, in place of the envelope that stands for
+// one. It reports false when there is none any more. REQUIRES: the turn owns c.
+func (c *cell[M]) unwrapOwn(s *mailbox[M], o *ownMail[M]) bool {
+	c.core.enterUser()
+	next := o.take(c)
+	if !c.core.leftUser() { // whoever has the actor now has not found the message in the queue
+		if next != nil {
+			e := next.e
+			c.discard(&e, Killed, ErrStopped)
+		}
+		runtime.Goexit()
 	}
-	return ok
+	if next == nil {
+		return false
+	}
+	s.own = next.e
+	s.cur, s.copied = &s.own, true
+	c.core.mu.Lock()
+	s.special.ordered = &next.e
+	c.core.mu.Unlock()
+	return true
+}
+
+// said returns the message that the handler has got for e, the last of the batch that was taken.
+// REQUIRES: the actor's lock held.
+func (s *mailbox[M]) said(e *envelope[M]) *envelope[M] {
+	if _, ok := e.with.(*ownMail[M]); ok && s.special.ordered != nil {
+		return s.special.ordered
+	}
+	return e
+}
+
+// putBack sees to it that the queue is asked again if its Take has panicked or ended the goroutine: that message is
+// still to come. REQUIRES: the turn owns c.
+func (c *cell[M]) putBack(s *mailbox[M]) {
+	if _, ok := s.cur.with.(*ownMail[M]); ok {
+		c.core.mu.Lock()
+		s.setHead(s.done() - 1)
+		c.core.mu.Unlock()
+	}
 }
 
 // ownRest returns what a Queue has of the mail that nobody will handle, in place of the envelopes that

@@ -1,9 +1,13 @@
 package actor_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -384,4 +388,308 @@ func TestABacklogIsNeverLessThanNothing(t *testing.T) {
 		}}
 	}))
 	ref.Tell(bg, 1)
+}
+
+// custom is the order of a queue that is called back before it gives a message and after it has got one.
+type custom[M any] struct {
+	list []actor.Envelope[M]
+	put  func(q *custom[M], m actor.Envelope[M]) // may be nil
+	take func(q *custom[M])                      // may be nil
+}
+
+func (q *custom[M]) Put(m actor.Envelope[M]) {
+	q.list = append(q.list, m)
+	if q.put != nil {
+		q.put(q, m)
+	}
+}
+
+func (q *custom[M]) Take() (m actor.Envelope[M], ok bool) {
+	if q.take != nil {
+		q.take(q)
+	}
+	if len(q.list) == 0 {
+		return m, false
+	}
+	m, q.list = q.list[0], q.list[1:]
+	return m, true
+}
+
+// drop drops the i-th message.
+func (q *custom[M]) drop(i int) {
+	q.list[i].Drop()
+	q.list = slices.Delete(q.list, i, i+1)
+}
+
+func TestATakeThatFailsLosesNoMessage(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("take") }, "end of the goroutine": runtime.Goexit} {
+		for _, d := range []actor.Directive{actor.Resume, actor.Restart, actor.Stop} {
+			t.Run(fmt.Sprint(name, d), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return d })))
+					calls := 0
+					q := &custom[any]{take: func(*custom[any]) {
+						if calls++; calls == 2 {
+							fail()
+						}
+					}}
+					var handled []any
+					ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], m any) error {
+						handled = append(handled, m)
+						if g, ok := m.(get); ok {
+							actor.Reply(ctx, g, 7)
+						}
+						return nil
+					}, actor.Ordered(func() actor.Queue[any] { return q }))
+					ref.Tell(bg, 1)
+					synctest.Wait()
+					n, err := actor.Ask(bg, ref, get{})
+					want := []any{1, get{}}
+					if d == actor.Stop {
+						want = want[:1]
+					}
+					if answered := n == 7 && err == nil; answered != (d != actor.Stop) || !answered && !errors.Is(err, actor.ErrStopped) {
+						t.Errorf("answered %d, %v", n, err)
+					}
+					synctest.Wait()
+					if waits, _ := ref.Backlog(); waits != 0 || !slices.Equal(handled, want) {
+						t.Errorf("handled %v, and %d wait", handled, waits)
+					}
+					if st := sys.Stats(); st.Failures != 1 || st.Handled != uint64(len(want)) || st.Handled+st.DeadLetters != 2 {
+						t.Errorf("%d failures, %d handled, %d dead letters", st.Failures, st.Handled, st.DeadLetters)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestADrainHandlesWhatWasToldBeforeToAQueueOfOnesOwn(t *testing.T) {
+	sys := actortest.NewSystem(t)
+	for range 3000 { // the window was between two locks
+		var saw atomic.Bool
+		ref := actor.SpawnFunc(sys, "", func(_ *actor.Context[int], n int) error {
+			if n == 1 {
+				saw.Store(true)
+			}
+			return nil
+		}, actor.Ordered(func() actor.Queue[int] { return new(lifo) }))
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for n := 0; n < 100 && ref.TryTell(bg, 2) == nil; n++ {
+				}
+			})
+		}
+		runtime.Gosched()
+		if err := ref.TryTell(bg, 1); err != nil {
+			t.Fatal(err)
+		}
+		ref.Drain()
+		wg.Wait()
+		if _, err := ref.Wait(bg); err != nil || !saw.Load() {
+			t.Fatalf("what was told before the drain was not handled, and the actor has ended with %v", err)
+		}
+	}
+}
+
+func TestWhatAQueueDropsBeforeItPanicsIsADeadLetter(t *testing.T) {
+	for name, test := range map[string]struct {
+		put, take func(q *custom[get])
+		answered  bool
+	}{
+		"an older one, in Put": {put: func(q *custom[get]) {
+			if len(q.list) == 3 {
+				q.drop(0)
+				panic("put")
+			}
+		}},
+		"the new one, in Put": {put: func(q *custom[get]) {
+			if len(q.list) == 3 {
+				q.drop(2)
+				panic("put")
+			}
+		}, answered: true},
+		"one, in Take": {take: func(q *custom[get]) {
+			if len(q.list) == 3 {
+				q.drop(0)
+				panic("take")
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				gate := actortest.NewGate(k)
+				gate.Close()
+				q := &custom[get]{take: test.take}
+				if test.put != nil {
+					q.put = func(q *custom[get], _ actor.Envelope[get]) { test.put(q) }
+				}
+				ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[get], m get) error {
+					gate.Pass(ctx)
+					actor.Reply(ctx, m, 1)
+					return nil
+				}, actor.Ordered(func() actor.Queue[get] { return q }))
+				ref.Tell(k.Context(), get{})
+				k.Settle()
+				first := actor.AskFuture(k.Context(), ref, get{})
+				ref.Tell(k.Context(), get{})
+				func() {
+					defer func() { _ = recover() }()
+					ref.Tell(k.Context(), get{})
+				}()
+				if test.take != nil {
+					gate.Open()
+					k.Settle()
+					k.ExpectFailures(1)
+				}
+				if letters := k.System().Stats().DeadLettersByReason; letters["overflowed"] != 1 {
+					k.T().Errorf("dead letters: %v", letters)
+				}
+				gate.Open()
+				if _, err := first.Wait(k.Context()); (err == nil) != test.answered || err != nil && !errors.Is(err, actor.ErrMailboxFull) {
+					k.T().Errorf("the oldest request got %v", err)
+				}
+				k.Settle()
+				if n, _ := ref.Backlog(); n != 0 {
+					k.T().Errorf("%d wait", n)
+				}
+			})
+		})
+	}
+}
+
+func TestReportsNameTheMessageOfAQueueOfOnesOwn(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		stuck, overload := actortest.Events[actor.Stuck](k), actortest.Events[actor.Overload](k)
+		until := make(chan struct{})
+		ref := actor.SpawnFunc(k.System(), "sink", func(_ *actor.Context[int], n int) error {
+			<-until
+			if n == 99 {
+				return errBroken
+			}
+			return nil
+		}, actor.Ordered(func() actor.Queue[int] { return new(lifo) }))
+		flood := actor.SpawnFunc(k.System(), "flood", func(ctx *actor.Context[int], n int) error {
+			for range n {
+				ref.Tell(ctx, 1)
+			}
+			return nil
+		})
+		flood.Tell(k.Context(), 1)
+		k.Settle()
+		ref.Tell(k.Context(), 1)
+		flood.Tell(k.Context(), 1100)
+		k.Advance(200 * time.Millisecond)
+		if e := stuck.All(); len(e) != 1 || e[0].MessageType != "int" || e[0].Sender != flood.PID() {
+			k.T().Errorf("%+v", e)
+		}
+		if d, err := k.System().Detail(k.Context(), ref.PID()); err != nil || d.Current != "int" || d.Sender != flood.PID() {
+			k.T().Errorf("current %q from %v, %v", d.Current, d.Sender, err)
+		}
+		if e := overload.All(); len(e) != 1 || len(e[0].Top) != 2 || e[0].Top[0].PID != flood.PID() || e[0].Top[1].PID != (actor.PID{}) {
+			k.T().Errorf("%+v", e)
+		}
+		ref.Tell(k.Context(), 99)
+		close(until)
+		k.Settle()
+		k.ExpectFailures(1)
+		d, err := k.System().Detail(k.Context(), ref.PID())
+		if err != nil || len(d.Failures) != 1 || d.Failures[0].MessageType != "int" || d.Current != "" || d.Sender != (actor.PID{}) {
+			k.T().Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+func TestAProfileTellsTheMessagesOfAQueueOfOnesOwnApart(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
+			if m == "begin" {
+				ctx.Every("tick", 2*time.Millisecond, 0)
+			}
+			if m == 0 {
+				ctx.Self().Tell(ctx, "x")
+			}
+			time.Sleep(time.Millisecond)
+			return nil
+		}, actor.Ordered(func() actor.Queue[any] { return new(custom[any]) })).Tell(k.Context(), "begin")
+		for range 1000 { // which turns are timed is a matter of chance
+			ctx, cancel := context.WithTimeout(k.Context(), 200*time.Millisecond)
+			usage := k.System().Profile(ctx)
+			cancel()
+			for _, u := range usage {
+				if u.Type == "string" {
+					return
+				}
+				if u.Type != "(timer tick)" {
+					k.T().Fatalf("%+v", u)
+				}
+			}
+		}
+		k.T().Error("no message was timed")
+	})
+}
+
+func TestKillTellsTheAskerOfAMessageOfAQueueOfOnesOwn(t *testing.T) {
+	for name, inTake := range map[string]bool{"that is handled": false, "that is taken meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			sys, h := actortest.NewSystem(t), newHeld()
+			hold := func() {
+				close(h.entered)
+				<-h.release
+			}
+			q := new(custom[get])
+			if inTake {
+				q.take = func(*custom[get]) { hold() }
+			}
+			ref := actor.SpawnFunc(sys, "a", func(*actor.Context[get], get) error {
+				hold()
+				return nil
+			}, actor.Ordered(func() actor.Queue[get] { return q }))
+			answer := actor.AskFuture(bg, ref, get{}, actor.Within(10*time.Second))
+			<-h.entered
+			ref.Kill()
+			for inTake {
+				if tree, err := sys.Inspect("/a", 0); err != nil || tree.State == "stopping" {
+					break
+				}
+				<-time.After(time.Millisecond)
+			}
+			if inTake {
+				close(h.release)
+			}
+			if _, err := answer.Wait(bg); !errors.Is(err, actor.ErrStopped) {
+				t.Errorf("the asker got %v", err)
+			}
+			if !inTake {
+				close(h.release)
+			}
+		})
+	}
+}
+
+// Envelopes that stand for messages become no dead letters: they push none out. Nobody listens here; otherwise all are described.
+func TestDeadLettersAreKeptWhateverElseIsInTheMailbox(t *testing.T) {
+	sys, h := actortest.NewSystem(t), newHeld()
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], n int) error {
+		if n < 100 {
+			return ctx.Stash()
+		}
+		close(h.entered)
+		<-h.release
+		return nil
+	}, actor.Ordered(func() actor.Queue[int] { return new(custom[int]) }))
+	for n := range 201 {
+		if ref.Tell(bg, n); n == 100 {
+			<-h.entered
+		}
+	}
+	ref.Stop()
+	close(h.release)
+	if _, err := ref.Wait(bg); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(sys.DeadLetters()); n != 200 {
+		t.Errorf("%d dead letters are kept of 200", n)
+	}
 }

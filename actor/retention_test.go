@@ -148,6 +148,22 @@ func TestConflationForgetsAKeyThatIsUnequalToItself(t *testing.T) {
 	runtime.KeepAlive(ref)
 }
 
+// A map cannot hash the second field; the first one makes the key unequal to itself before that is seen.
+func TestConflationDoesNotHashAKeyThatIsUnequalToItself(t *testing.T) {
+	type key struct {
+		nan   float64
+		slice any
+	}
+	actortest.Run(t, func(k *actortest.Kit) {
+		gate, p := gated(k, actor.Conflate(func(string) key { return key{math.NaN(), []int{}} }))
+		for _, m := range []string{"a", "b"} {
+			p.Ref().Tell(k.Context(), m)
+		}
+		gate.Open()
+		p.ExpectAll("held", "a", "b")
+	})
+}
+
 func TestSpawnsAndStopsLeaveNothingBehind(t *testing.T) {
 	sys := actortest.NewSystem(t)
 	cycle := func(n int) (heap uint64, goroutines int) {

@@ -34,6 +34,7 @@ type special[M any] struct {
 
 	observer MailboxObserver // nil for none; never changes
 	arrivals arrivals        // unless the queue has another order
+	ordered  *envelope[M]    // what a Queue has handed out for the envelope before head; guarded by the actor's lock
 	handed   bool            // a message was handed out since the mailbox was empty, see Emptied
 }
 

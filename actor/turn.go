@@ -398,6 +398,10 @@ func (c *cell[M]) serveOther(s *mailbox[M], t *turnBudget, a Actor[M], short boo
 		c.core.exit()
 	}
 	s.next()
+	if o, ok := e.with.(*ownMail[M]); ok && !c.unwrapOwn(s, o) {
+		c.uncount(s)
+		return nil, false
+	}
 	if t.timing == nil {
 		_, err = c.handle(s, plain)
 	} else {
@@ -485,6 +489,7 @@ func (c *cell[M]) crashed(failure error) {
 			c.core.quit()
 		}
 	}()
+	c.putBack(s)
 	if c.core.isGated() {
 		defer c.core.surviveGate()
 	}
@@ -525,10 +530,6 @@ func (c *cell[M]) pass(s *mailbox[M]) error {
 func (c *cell[M]) unwrap(s *mailbox[M]) bool {
 	s.own = *s.cur // the batch is not changed: others may look at it
 	s.cur, s.copied = &s.own, true
-	if o, ok := s.own.with.(*ownMail[M]); ok && !c.unwrapOwn(o, &s.own) {
-		c.uncount(s)
-		return false
-	}
 	if h, ok := s.own.with.(*headed); ok {
 		c.setHeader(h.header)
 		s.own.with = h.inner
