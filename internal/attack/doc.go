@@ -34,5 +34,6 @@
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:
-// that one has few actors and short timeouts, which hide a wait that would never end.
+// that one has few actors and short timeouts, which hide a wait that would never end. Virtual and far actors have
+// attacks of their own, in virtual and far.
 package attack
