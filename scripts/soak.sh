@@ -8,8 +8,8 @@
 #           on PostgreSQL and on a small disk that is full at each kill, a third of its time each
 #   long    the packages that use internal/soaktest, with the long form of their tests
 #   raced   the race detector on what is tested without it in `make test`, once
-#   attack  random programs on the engine, with random seeds: half of the time as it is, the other
-#           half with its assertions and on one processor
+#   attack  random programs on the engine, on virtual actors and on far ones, with random seeds: half
+#           of the time as it is, the other half with its assertions and on one processor
 #   stress  scripts/stress.sh
 #   fuzz    scripts/fuzz.sh
 #
@@ -101,10 +101,19 @@ raced() {
   CGO_ENABLED=1 go test -race -count=1 -timeout=1h -run Sim ./cluster
 }
 
+# attacked attacks by a package for some seconds: half of them the engine as it is.
+attacked() {
+  local package=$1 half=$(($2 / 2)) status=0
+  told go test -count=1 -timeout="$((half + 1800))s" -v "$package" -attack.time "${half}s" || status=$?
+  told env GOMAXPROCS=1 go test -tags=invariants -count=1 -timeout="$((half + 1800))s" -v "$package" -attack.time "${half}s" || status=$?
+  return "$status"
+}
+
 attack() {
   local status=0
-  told go test -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
-  told env GOMAXPROCS=1 go test -tags=invariants -count=1 -timeout="$((third + 1800))s" -v ./internal/attack -attack.time "$((third / 2))s" || status=$?
+  attacked ./internal/attack "$((third / 2))" || status=$?
+  attacked ./internal/attack/virtual "$((third / 4))" || status=$?
+  attacked ./internal/attack/far "$((third / 4))" || status=$?
   return "$status"
 }
 
