@@ -142,6 +142,9 @@ func (p *player) wait(ctx *actor.Context[any]) {
 	if p.r.IntN(2) == 0 {
 		shortly, cancel := context.WithTimeout(ctx, time.Duration(p.r.IntN(3000))*time.Microsecond)
 		defer cancel()
+		if p.r.IntN(3) == 0 { // it has ended before
+			cancel()
+		}
 		_, _ = sys.Wait(shortly, pid)
 		return
 	}
