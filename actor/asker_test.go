@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // prying is the context of an asker that looks at the asked actor whenever it is used.
@@ -101,5 +103,40 @@ func TestTheContextOfAnAskerMayLeadBackToTheAskedActor(t *testing.T) {
 			t.Errorf("got %v, %v", v, err)
 		}
 		_, _ = sys.Shutdown(bg)
+	})
+}
+
+// broken is the context of an asker whose Done panics.
+type broken struct{ context.Context }
+
+func (broken) Done() <-chan struct{} { panic("broken") }
+
+// A handler that recovers from a panic of its asker's context is told to stop all the same.
+func TestTheContextOfAHandlerEndsWhateverThatOfItsAskerDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		entered, told := make(chan struct{}), false
+		ref := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[get], _ get) error {
+			func() {
+				defer func() { _ = recover() }()
+				ctx.Done()
+			}()
+			close(entered)
+			select {
+			case <-ctx.Done():
+				told = true
+			case <-time.After(time.Hour):
+			}
+			return nil
+		})
+		go func() {
+			defer func() { _ = recover() }() // the wait for the answer looks at the context, too
+			_, _ = actor.Ask(broken{context.WithValue(bg, askerKey{}, 1)}, ref, get{})
+		}()
+		<-entered
+		ref.Stop()
+		if _, err := ref.Wait(bg, actor.Within(2*time.Hour)); err != nil || !told {
+			t.Errorf("told: %v, %v", told, err)
+		}
 	})
 }

@@ -19,7 +19,7 @@ func (r Ref[M]) Backlog() (messages int, ok bool) {
 		return 0, true
 	}
 	n := s.waiting() + len(c.core.waitingHandlers())
-	if c.core.scheduled && s.done() > s.clear {
+	if c.core.scheduled && (s.resumed != nil || s.done() > s.clear) {
 		n++ // the one in hand
 	}
 	return n, true

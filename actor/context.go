@@ -156,7 +156,8 @@ func merge(ask pendingAsk, life *lifetime) (merged context.Context, end, follow 
 	lifeEnds := func() { cancelCause(context.Cause(life)) }
 	var over atomic.Pointer[func()] // set once, by follow to what undoes it, or by end
 	follow = func() {
-		stopParent, stopLife := whenDone(parent, parentEnds), life.whenEnded(lifeEnds)
+		stopLife := life.whenEnded(lifeEnds)
+		stopParent := whenDone(parent, parentEnds)
 		stop := func() { stopParent(); stopLife() }
 		if !over.CompareAndSwap(nil, &stop) { // the request has ended meanwhile
 			stop()

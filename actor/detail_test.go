@@ -144,6 +144,22 @@ func TestDetailShowsTheMessageThatHasUnstashedOthers(t *testing.T) {
 	})
 }
 
+func TestBacklogCountsAHandlerThatHasWaited(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[int], _ int) error {
+			for range 2 {
+				if n, _ := ctx.Self().Backlog(); n != 1 {
+					k.T().Errorf("the backlog is %d, want 1", n)
+				}
+				_ = ctx.Sleep(time.Second)
+			}
+			return nil
+		}, actor.Reentrant())
+		ref.Tell(k.Context(), 1)
+		k.Advance(time.Minute)
+	})
+}
+
 // fresh takes its time in Terminate, and in each Init but the first.
 type fresh struct {
 	born *int

@@ -779,29 +779,40 @@ func TestAKilledHandlerDoesNotEndAnAskThatItHasGivenAway(t *testing.T) {
 	}
 }
 
-// The asker of a handler that has put back what was stashed hears of the Kill.
+// A handler that has put back what was stashed loses its actor to a Kill as others do, and its asker hears of it.
 func TestAKillEndsTheAskOfAHandlerThatHasUnstashed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
-		h := newHeld()
-		clings := actor.SpawnFunc(sys, "clings", func(ctx *actor.Context[any], m any) error {
-			if _, ask := m.(get); !ask {
-				return ctx.Stash()
-			}
-			ctx.Unstash()
-			close(h.entered)
-			<-h.release
-			return nil
+	for name, before := range map[string]bool{"another message": true, "its own": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				h := newHeld()
+				clings := actor.SpawnFunc(sys, "clings", func(ctx *actor.Context[any], m any) error {
+					if _, ask := m.(get); !ask {
+						return ctx.Stash()
+					}
+					if !before {
+						_ = ctx.Stash()
+					}
+					ctx.Unstash()
+					close(h.entered)
+					<-h.release
+					return nil
+				})
+				down := ended(t, sys, clings)
+				if before {
+					clings.Tell(bg, 1)
+				}
+				answer := actor.AskFuture(bg, clings, get{}, actor.Within(2*time.Hour))
+				<-h.entered
+				clings.Kill()
+				endsWithoutDelay(t, down)
+				if _, err := answer.Wait(bg); !errors.Is(err, actor.ErrStopped) {
+					t.Errorf("it gets %v, want ErrStopped", err)
+				}
+				close(h.release)
+			})
 		})
-		clings.Tell(bg, 1)
-		answer := actor.AskFuture(bg, clings, get{})
-		<-h.entered
-		clings.Kill()
-		if _, err := answer.Wait(bg); !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("it gets %v, want ErrStopped", err)
-		}
-		close(h.release)
-	})
+	}
 }
 
 // A handler that was left behind links and unlinks nobody, also while its actor waits for a child to end.

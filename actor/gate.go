@@ -188,7 +188,7 @@ func rejectPanic(ask pendingAsk) {
 // survive ends a panic in what was held: a route, or the rank of a message.
 func (c *core) survive() { c.logPanic("what was held has panicked and not left", recover()) }
 
-// surviveGate ends a panic of the gate where the runtime has called it, and nobody else can.
+// surviveGate ends a panic of the gate where nobody above would recover.
 func (c *core) surviveGate() { c.logPanic("the gate has panicked", recover()) }
 
 // logPanic writes the line about a panic that has ended. v is what recover has returned.

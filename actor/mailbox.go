@@ -273,7 +273,7 @@ func (s *mailbox[M]) putFirst(first []envelope[M]) {
 	current := s.batch[max(s.clear, head-1):head] // one at most
 	s.handled += uint64(head - s.clear - len(current))
 	s.batch = slices.Concat(current, first, s.batch[head:])
-	s.setHead(len(current))
+	s.head.Store(uint32(len(current))<<headShift | s.head.Load()&inHandler)
 	s.clear = 0
 	s.setLimit()
 }
@@ -320,7 +320,7 @@ func (s *mailbox[M]) sample(most int, yield func(*envelope[M])) {
 // it lay: it may be millions. REQUIRES: the actor's lock held by the turn that owns the actor.
 func (s *mailbox[M]) rest() [][]envelope[M] {
 	s.sweep()
-	if s.waiting() == 0 {
+	if s.special == nil && s.waiting() == 0 {
 		return nil
 	}
 	all := append([][]envelope[M]{s.batch[s.done():]}, s.buffers()...)
@@ -731,13 +731,12 @@ func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
 	for _, mail := range rest {
 		for i := range mail {
 			e := &mail[i]
-			sent := e.sent()
 			if unread > 0 && e.plain() {
 				sys.dead.count(reason)
 			} else {
 				c.discard(e, reason, ErrStopped)
 			}
-			if sent {
+			if e.sent() { // others become no dead letters
 				unread--
 			}
 		}

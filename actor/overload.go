@@ -76,7 +76,7 @@ type overload struct {
 // overloads are those of an actor, in the order in which they have happened. Guarded by its mu.
 type overloads struct {
 	due     []overload
-	telling bool // somebody is about to tell the one before, and then tells these
+	telling bool // somebody is telling, and goes on with these
 }
 
 // addOverload adds an Overload to those that tellOverloads is to tell. REQUIRES: c.mu held.
@@ -119,7 +119,7 @@ func (a *overloads) next(telling bool) (o overload, ok bool) {
 func (c *core) tellOverloads() {
 	through := false
 	defer func() {
-		if !through { // a log handler has ended the goroutine
+		if !through { // a carrier's Send has panicked
 			c.mu.Lock()
 			c.ext.overloads.telling = false
 			c.mu.Unlock()

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,8 @@ import (
 type Queue[M any] interface {
 	// Put takes a message. To refuse it, or one that waits, it calls [Envelope.Drop].
 	Put(m Envelope[M])
-	// Take returns the message that is to be handled next and forgets it, and false when there is none.
+	// Take returns the message that is to be handled next and forgets it, and false when there is none. To return
+	// one twice, or what Put was not given, is a failure of the actor.
 	Take() (m Envelope[M], ok bool)
 }
 
@@ -58,6 +60,7 @@ type ownEntry[M any] struct {
 	links[ownEntry[M]] // of all; listed while somebody has to handle the message
 	of                 *ownMail[M]
 	e                  envelope[M]
+	returned           bool // by Take; guarded by of.mu
 }
 
 // ownMail is what waits in a Queue. In the mailbox lies, for each message, an envelope that has the ownMail
@@ -78,7 +81,8 @@ func (o *ownMail[M]) unlock() (dropped []envelope[M]) {
 	return dropped
 }
 
-// take asks the queue for a message. It returns nil when there is none. What the queue drops becomes dead letters of c.
+// take asks the queue for a message. It returns nil when there is none. What the queue drops becomes dead
+// letters of c.
 func (o *ownMail[M]) take(c *cell[M]) (next *ownEntry[M]) {
 	o.mu.Lock()
 	defer func() { c.discardDropped(o.unlock()) }()
@@ -88,7 +92,14 @@ func (o *ownMail[M]) take(c *cell[M]) (next *ownEntry[M]) {
 			o.surplus.Add(-1)
 			break
 		}
-		if m.e != nil && m.e.of == o && m.e.listed { // otherwise it was dropped, withdrawn, or is none of ours
+		if m.e == nil || m.e.of != o {
+			panic("actor: Take of a queue has returned an Envelope that it was not given")
+		}
+		if m.e.returned { // or it would go on for ever
+			panic(fmt.Sprintf("actor: Take of a queue has returned the same %T twice", m.e.e.msg))
+		}
+		m.e.returned = true
+		if m.e.listed { // otherwise it was dropped, or the actor did not take it
 			o.all.remove(m.e)
 			next = m.e
 		}
@@ -161,8 +172,8 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 	o.all.push(in)
 	o.queue.Put(Envelope[M]{in})
 	kept := in.listed
-	// The lock is held until the envelope is in the mailbox. Otherwise this message could be taken in the place of an older
-	// one, and be refused a place by a drain: then the older one would be left behind the mark.
+	// The lock is held until the envelope is in the mailbox. Otherwise this message could be taken in the place of
+	// an older one, and be refused a place by a drain: then the older one would be left behind the mark.
 	v := c.postSpecial(&e, w, nil, hasty, never, func() (none envelope[M], did bool) {
 		q.put(&envelope[M]{with: o})
 		posted, dropped = true, o.unlock()
@@ -213,8 +224,8 @@ func (s *mailbox[M]) said(e *envelope[M]) *envelope[M] {
 	return e
 }
 
-// putBack sees to it that the queue is asked again if its Take has panicked or ended the goroutine: that message is
-// still to come. REQUIRES: the turn owns c.
+// putBack has the queue asked again if its Take has panicked or ended the goroutine: no message has
+// taken that place. REQUIRES: the turn owns c.
 func (c *cell[M]) putBack(s *mailbox[M]) {
 	if _, ok := s.cur.with.(*ownMail[M]); ok {
 		c.core.mu.Lock()

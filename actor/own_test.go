@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -419,6 +421,81 @@ func (q *custom[M]) Take() (m actor.Envelope[M], ok bool) {
 func (q *custom[M]) drop(i int) {
 	q.list[i].Drop()
 	q.list = slices.Delete(q.list, i, i+1)
+}
+
+// keeps is a queue that forgets nothing.
+type keeps struct{ first actor.Envelope[int] }
+
+func (q *keeps) Put(m actor.Envelope[int])              { q.first = m }
+func (q *keeps) Take() (m actor.Envelope[int], ok bool) { return q.first, true }
+
+func TestATakeThatReturnsAMessageTwiceIsAFailure(t *testing.T) {
+	for name, q := range map[string]actor.Queue[int]{"twice": &keeps{}, "none": &nothing{}} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				ref := actor.SpawnFunc(k.System(), "a", func(*actor.Context[int], int) error { return nil },
+					actor.Ordered(func() actor.Queue[int] { return q }), actor.Temporary)
+				k.Watch(ref)
+				ref.Tell(k.Context(), 1)
+				ref.Tell(k.Context(), 2)
+				if down := actortest.ExpectDown(k, ref); down.Reason != actor.Failed || !strings.Contains(fmt.Sprint(down.Err), "Take of a queue") {
+					k.T().Errorf("it ended with %+v", down)
+				}
+				k.ExpectFailures(1)
+			})
+		})
+	}
+}
+
+// nothing is a queue that returns the zero Envelope.
+type nothing struct{}
+
+func (*nothing) Put(actor.Envelope[int])                {}
+func (*nothing) Take() (m actor.Envelope[int], ok bool) { return m, true }
+
+// What is in the stash becomes dead letters also when the queue drops a message at that moment. There is no
+// bubble, since the actor waits for the lock of the queue meanwhile.
+func TestWhatIsStashedIsNotLostWhileAQueueDrops(t *testing.T) {
+	for name, inPut := range map[string]bool{"in Put": true, "in Take": false} {
+		t.Run(name, func(t *testing.T) {
+			sys := actor.NewSystem("s", actor.WithLogger(slog.New(slog.DiscardHandler)))
+			h, q, calls := newHeld(), new(custom[get]), 0
+			hold := func() {
+				if calls++; calls == 2 {
+					q.drop(len(q.list) - 1)
+					close(h.entered)
+					<-h.release
+				}
+			}
+			if inPut {
+				q.put = func(*custom[get], actor.Envelope[get]) { hold() }
+			} else {
+				q.take = func(*custom[get]) { hold() }
+			}
+			ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[get], _ get) error { return ctx.Stash() },
+				actor.Ordered(func() actor.Queue[get] { return q }))
+			until := func(reached func(d actor.Detail) bool) {
+				for d, err := sys.Detail(bg, ref.PID()); err == nil && !reached(d); d, err = sys.Detail(bg, ref.PID()) {
+					<-time.After(time.Millisecond)
+				}
+			}
+			stashed := actor.AskFuture(bg, ref, get{}, actor.Within(time.Minute))
+			until(func(d actor.Detail) bool { return d.Stash == 1 })
+			told := make(chan struct{})
+			go func() { defer close(told); ref.Tell(bg, get{}) }()
+			<-h.entered
+			ref.Kill()
+			until(func(d actor.Detail) bool { return d.State != "running" })
+			close(h.release)
+			if _, err := stashed.Wait(bg); !errors.Is(err, actor.ErrStopped) {
+				t.Errorf("the asker gets %v, want ErrStopped", err)
+			}
+			<-told
+			if report, err := sys.Shutdown(bg); err != nil || sys.Stats().DeadLetters != 2 {
+				t.Errorf("%d dead letters, want 2; %+v, %v", sys.Stats().DeadLetters, report, err)
+			}
+		})
+	}
 }
 
 func TestATakeThatFailsLosesNoMessage(t *testing.T) {
