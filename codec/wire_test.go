@@ -269,7 +269,8 @@ func TestAReferenceThatIsNotFoundTakesNoMessage(t *testing.T) {
 		if ref.Tell(t.Context(), 1); len(sys.DeadLetters()) != before+1 {
 			t.Errorf("%v: a tell is no dead letter", pid)
 		}
-		ref.Stop()
+		ref.Stop() // which concerns nobody
+		_ = sys.Stop(pid)
 		if d, err := ref.Wait(t.Context()); d.Reason == 0 || err != nil {
 			t.Errorf("%v: a wait: %+v, %v", pid, d, err)
 		}
