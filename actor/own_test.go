@@ -423,10 +423,15 @@ func (q *custom[M]) drop(i int) {
 	q.list = slices.Delete(q.list, i, i+1)
 }
 
-// keeps is a queue that forgets nothing.
+// keeps is a queue that returns its first message again and again.
 type keeps struct{ first actor.Envelope[int] }
 
-func (q *keeps) Put(m actor.Envelope[int])              { q.first = m }
+func (q *keeps) Put(m actor.Envelope[int]) {
+	if q.first == (actor.Envelope[int]{}) {
+		q.first = m
+	}
+}
+
 func (q *keeps) Take() (m actor.Envelope[int], ok bool) { return q.first, true }
 
 func TestATakeThatReturnsAMessageTwiceIsAFailure(t *testing.T) {
