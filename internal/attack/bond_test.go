@@ -133,7 +133,7 @@ func (p *player) handledBy(id int) {
 		want = p.behaviors[n-1]
 	}
 	if id != want {
-		p.n.w.report("become: %s handles with %d, and not with %d", p.n, id, want)
+		p.n.w.Report("become: %s handles with %d, and not with %d", p.n, id, want)
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *player) handledBy(id int) {
 func (w *world) hearFailure(_ *actor.Context[actor.ActorFailed], e actor.ActorFailed) error {
 	w.heard.Add(1)
 	if pe := (*actor.PanicError)(nil); errors.As(e.Err, &pe) && pe.Value != "planned" {
-		w.report("panic: %s: %v\n%s", e.PID, pe, pe.Stack)
+		w.Report("panic: %s: %v\n%s", e.PID, pe, pe.Stack)
 	}
 	if !errors.Is(e.Err, actor.ErrLinked) {
 		return nil
@@ -183,7 +183,7 @@ func (w *world) checkLinks() bool {
 		return true
 	})
 	if !ok {
-		w.report("link: of %s and %s one has ended, and the other has not failed", missing.by.n, missing.to)
+		w.Report("link: of %s and %s one has ended, and the other has not failed", missing.by.n, missing.to)
 	}
 	return ok
 }
@@ -222,7 +222,7 @@ func (w *world) judgeLinks() {
 	}
 	w.mu.Unlock()
 	for _, f := range found {
-		w.report("%s", f)
+		w.Report("%s", f)
 	}
 }
 

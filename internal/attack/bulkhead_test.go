@@ -42,7 +42,7 @@ func (p *player) compute(d time.Duration) {
 	n := p.n
 	if b := n.bulkhead; b != nil && n.shared && !n.exceeds.Load() {
 		if busy := b.busy.Add(1); busy > b.workers {
-			n.w.report("bulkhead: %d handlers compute in %s, which has %d workers", busy, b.name, b.workers)
+			n.w.Report("bulkhead: %d handlers compute in %s, which has %d workers", busy, b.name, b.workers)
 		}
 		defer b.busy.Add(-1)
 	}
@@ -69,7 +69,7 @@ func (p *player) inOrder(l *letter) {
 		from.class = l.id % n.classes
 	}
 	if l.seq <= n.seen[from] {
-		n.w.report("order: %s has the number %d and comes after %d", l, l.seq, n.seen[from])
+		n.w.Report("order: %s has the number %d and comes after %d", l, l.seq, n.seen[from])
 	}
 	n.seen[from] = l.seq
 }

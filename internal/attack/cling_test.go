@@ -109,7 +109,7 @@ func (p *player) stayUntil(gone func() bool) {
 	w := p.n.w
 	for began := w.control.ticks.Load(); !gone(); <-time.After(time.Millisecond) {
 		if w.control.ticks.Load()-began > patience {
-			w.report("kill: %s has been told to end, and has not while its handler clings", p.n)
+			w.Report("kill: %s has been told to end, and has not while its handler clings", p.n)
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (p *player) hauntOnce(ctx *actor.Context[mail], r *rand.Rand, m mail) {
 	n, w := p.n, p.n.w
 	to := w.pick(nil, r)
 	never := func(what string) mail {
-		return p.note(func() { w.report("left behind: %s gets %s", n, what) })
+		return p.note(func() { w.Report("left behind: %s gets %s", n, what) })
 	}
 	send := func() *letter {
 		l := w.newLetter(n, to, r)
@@ -189,7 +189,7 @@ func (p *player) hauntOnce(ctx *actor.Context[mail], r *rand.Rand, m mail) {
 		w.tryTell(ctx, p, to, send())
 	case 2:
 		if _, err := w.ask(ctx, p, to, send(), true); err == nil {
-			w.report("left behind: an ask of %s has an answer", n)
+			w.Report("left behind: an ask of %s has an answer", n)
 		}
 	case 3:
 		l := send()
@@ -202,7 +202,7 @@ func (p *player) hauntOnce(ctx *actor.Context[mail], r *rand.Rand, m mail) {
 		l.unsure.Store(true)
 		f := actor.AskFuture(ctx, to.ref, mail{l: l})
 		if _, err := f.Wait(context.Background()); err == nil {
-			w.report("left behind: a future of %s has an answer", n)
+			w.Report("left behind: a future of %s has an answer", n)
 		}
 	case 5:
 		ctx.After("left behind", 0, never("a timer"))
@@ -210,15 +210,15 @@ func (p *player) hauntOnce(ctx *actor.Context[mail], r *rand.Rand, m mail) {
 		ctx.Watch(to.ref.PID(), func(actor.Down) mail { return never("a Down") })
 	case 7:
 		if _, err := actor.TrySpawn(ctx, "", func() *starter { return &starter{player: &player{n: n}, first: true} }); !errors.Is(err, actor.ErrStopped) {
-			w.report("left behind: %s spawns: %v", n, err)
+			w.Report("left behind: %s spawns: %v", n, err)
 		}
 	case 8:
 		if err := actor.Forward(ctx, to.ref); err == nil {
-			w.report("left behind: %s forwards", n)
+			w.Report("left behind: %s forwards", n)
 		}
 	case 9:
 		if err := ctx.Stash(); !errors.Is(err, actor.ErrStopped) {
-			w.report("left behind: %s stashes: %v", n, err)
+			w.Report("left behind: %s stashes: %v", n, err)
 		}
 		ctx.Unstash()
 		ctx.Stop()

@@ -165,15 +165,6 @@ func (w *world) stalled() (found []string) {
 	return found
 }
 
-// report notes a violation.
-func (w *world) report(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.problems) < 10 {
-		w.problems = append(w.problems, fmt.Sprintf(format, args...))
-	}
-}
-
 // evidence describes the system as it stands.
 func (w *world) evidence() (lines []string) {
 	for _, n := range w.all() {
@@ -209,11 +200,11 @@ func (w *world) balance(clean bool) {
 		got := final + l.dead.Load()
 		switch {
 		case l.behind && l.entries.Load() > 0:
-			w.report("left behind: %s", l)
+			w.Report("left behind: %s", l)
 		case got > copies, final < 0:
-			w.report("%s: handled %d times and %d dead letters, of %d", l, final, l.dead.Load(), copies)
+			w.Report("%s: handled %d times and %d dead letters, of %d", l, final, l.dead.Load(), copies)
 		case l.refused.Load() && got > 0:
-			w.report("%s: refused, and handled %d times and %d dead letters", l, final, l.dead.Load())
+			w.Report("%s: refused, and handled %d times and %d dead letters", l, final, l.dead.Load())
 		case l.refused.Load():
 		case l.unsure.Load():
 			unsure += uint64(copies - got)
@@ -225,15 +216,15 @@ func (w *world) balance(clean bool) {
 	unseen := st.DeadLetters - dead
 	switch {
 	case dead > st.DeadLetters:
-		w.report("%d dead letters in Stats, and %d events", st.DeadLetters, dead)
+		w.Report("%d dead letters in Stats, and %d events", st.DeadLetters, dead)
 	case unseen < lost || unseen > lost+unsure:
-		w.report("books: of the letters %d were not handled, and perhaps %d more; Stats has %d other dead letters: %v; not handled are %s", lost, unsure, unseen, st.DeadLettersByReason, strings.Join(missing, "; "))
+		w.Report("books: of the letters %d were not handled, and perhaps %d more; Stats has %d other dead letters: %v; not handled are %s", lost, unsure, unseen, st.DeadLettersByReason, strings.Join(missing, "; "))
 	case clean && (unseen < st.DeadLettersByReason["conflated"] || unseen > st.DeadLettersByReason["conflated"]+w.lateLetters.Load()):
-		w.report("books: %d dead letters without an event, %d conflated: %v", unseen, st.DeadLettersByReason["conflated"], st.DeadLettersByReason)
+		w.Report("books: %d dead letters without an event, %d conflated: %v", unseen, st.DeadLettersByReason["conflated"], st.DeadLettersByReason)
 	}
 	least := handled + w.notes.Load() + w.heard.Load()
 	if most := handled + w.orders.Load() + w.heard.Load(); clean && (st.Handled < least || st.Handled > most) {
-		w.report("books: handlers of %d letters, %d of %d notes and %d events have run, Stats has %d handled", handled, w.notes.Load(), w.orders.Load(), w.heard.Load(), st.Handled)
+		w.Report("books: handlers of %d letters, %d of %d notes and %d events have run, Stats has %d handled", handled, w.notes.Load(), w.orders.Load(), w.heard.Load(), st.Handled)
 	}
 	w.total.add(st, handled, dead)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // doOutcome does something whose outcome comes elsewhere.
@@ -48,10 +49,10 @@ func (p *player) doAskThen(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 		return p.note(func() {
 			x.came()
 			if err == nil && got != l.id {
-				w.report("answer: %s got %d", l, got)
+				w.Report("answer: %s got %d", l, got)
 			}
 			if errors.Is(err, context.DeadlineExceeded) && !limited {
-				w.report("stall: AskThen of %s: %v", l, err)
+				w.Report("stall: AskThen of %s: %v", l, err)
 			}
 			if err == nil {
 				l.unsure.Store(false)
@@ -98,11 +99,11 @@ func (p *player) doFuture(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 		f.judge(got, err)
 		switch {
 		case err == nil && got != f.l.id:
-			w.report("future: %s got %d", f.l, got)
-		case errors.Is(err, actor.ErrDeadlock) && !isClosed(f.f.Done()): // else it may be that of the ask
+			w.Report("future: %s got %d", f.l, got)
+		case errors.Is(err, actor.ErrDeadlock) && !attacktest.IsClosed(f.f.Done()): // else it may be that of the ask
 			w.deadlock(e, err)
 		case errors.Is(err, context.DeadlineExceeded) && !f.limited && !isLimited(ctx):
-			w.report("stall: future of %s: %v", f.l, err)
+			w.Report("stall: future of %s: %v", f.l, err)
 		}
 	})
 }
@@ -117,26 +118,26 @@ func (w *world) keep(f *future) {
 // judge compares what a wait returns with the outcome.
 func (f *future) judge(got uint64, err error) {
 	w := f.to.w
-	if !isClosed(f.f.Done()) {
+	if !attacktest.IsClosed(f.f.Done()) {
 		if err == nil {
-			w.report("future: %s has an answer, and is not done", f.l)
+			w.Report("future: %s has an answer, and is not done", f.l)
 		}
 		return
 	}
 	last, lastErr := f.f.Wait(context.Background())
 	outcome := fmt.Sprint(last, lastErr)
 	if err == nil && outcome != fmt.Sprint(got, err) {
-		w.report("future: %s ended with %d, and with %s", f.l, got, outcome)
+		w.Report("future: %s ended with %d, and with %s", f.l, got, outcome)
 	}
 	if first := f.outcome.Swap(outcome); first != nil && first != outcome {
-		w.report("future: %s ended with %s, and with %s", f.l, first, outcome)
+		w.Report("future: %s ended with %s, and with %s", f.l, first, outcome)
 	}
 	switch {
 	case lastErr == nil && (last != f.l.id || f.l.entries.Load() == 0):
-		w.report("future: %s ended with %d", f.l, last)
+		w.Report("future: %s ended with %d", f.l, last)
 	case lastErr != nil && !endsAsk(lastErr) && !errors.Is(lastErr, context.DeadlineExceeded) && !errors.Is(lastErr, context.Canceled) &&
 		!errors.Is(lastErr, actor.ErrDeadlock):
-		w.report("future: %s ended with %v", f.l, lastErr)
+		w.Report("future: %s ended with %v", f.l, lastErr)
 	}
 }
 
@@ -159,8 +160,8 @@ func (w *world) pipeTo(f *future, r *rand.Rand) {
 	w.restless.Store(true)
 	actor.PipeTo(f.f, to.ref, func(got uint64, err error) mail {
 		x.wraps.Add(1)
-		if !isClosed(f.f.Done()) {
-			w.report("pipe: %s is not done", f.l)
+		if !attacktest.IsClosed(f.f.Done()) {
+			w.Report("pipe: %s is not done", f.l)
 		}
 		f.judge(got, err)
 		l := w.newLetter(nil, to, rand.New(rand.NewPCG(seed, 5)))
@@ -231,7 +232,7 @@ func (p *player) doGather(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 			}
 		}
 		if n != len(refs) {
-			w.report("gather: %s has %d answers of %d", l, n, len(refs))
+			w.Report("gather: %s has %d answers of %d", l, n, len(refs))
 		}
 	})
 	for _, ref := range refs {
@@ -239,7 +240,7 @@ func (p *player) doGather(ctx *actor.Context[mail], r *rand.Rand, of *letter) {
 	}
 	for ref, more := range seen {
 		if more > 0 {
-			w.report("gather: %s has %d answers of %s too many", l, more, ref)
+			w.Report("gather: %s has %d answers of %s too many", l, more, ref)
 		}
 	}
 }
@@ -248,7 +249,7 @@ func (p *player) judgeGathered(es []*edge, ref actor.Ref[mail], l *letter, a act
 	w := p.n.w
 	switch err := a.Err; {
 	case err == nil && (a.Value != l.id || l.entries.Load() == 0):
-		w.report("gather: %s got %d", l, a.Value)
+		w.Report("gather: %s got %d", l, a.Value)
 	case err == nil, errors.Is(err, actor.ErrTooManyWaiting), errors.Is(err, context.Canceled):
 	case errors.Is(err, actor.ErrDeadlock):
 		for _, e := range es {
@@ -259,10 +260,10 @@ func (p *player) judgeGathered(es []*edge, ref actor.Ref[mail], l *letter, a act
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		if !limited {
-			w.report("stall: gather of %s: %v", l, err)
+			w.Report("stall: gather of %s: %v", l, err)
 		}
 	case !endsAsk(err):
-		w.report("gather: %s ended with %v", l, err)
+		w.Report("gather: %s ended with %v", l, err)
 	}
 }
 
@@ -278,7 +279,7 @@ func (p *player) doPipe(ctx *actor.Context[mail], r *rand.Rand) {
 	work := func(ctx context.Context) (uint64, error) {
 		defer w.pending.Add(-1)
 		if runs.Add(1) > 1 {
-			w.report("pipe: work of %s is done twice", p.n)
+			w.Report("pipe: work of %s is done twice", p.n)
 		}
 		switch kind {
 		case 0:
@@ -307,7 +308,7 @@ func (p *player) doPipe(ctx *actor.Context[mail], r *rand.Rand) {
 			ok := err == nil && got == want && kind > 2
 			ok = ok || kind == 0 && errors.Is(err, errPlanned) && got == want || kind == 1 && isPanic || kind == 2 && err != nil
 			if !ok {
-				w.report("pipe: work of kind %d, of %s, ended with %d, %v", kind, p.n, got, err)
+				w.Report("pipe: work of kind %d, of %s, ended with %d, %v", kind, p.n, got, err)
 			}
 		})
 	})
@@ -328,7 +329,7 @@ func (p *player) doLater(ctx *actor.Context[mail], r *rand.Rand) {
 		return p.note(func() {
 			x.came()
 			if got != want || err != nil {
-				w.report("later: %s got %d, %v", p.n, got, err)
+				w.Report("later: %s got %d, %v", p.n, got, err)
 			}
 		})
 	})
@@ -344,15 +345,15 @@ func (w *world) judgeOutcomes() {
 	kept, pipes := w.kept, w.pipes
 	w.mu.Unlock()
 	for _, f := range kept {
-		if !isClosed(f.f.Done()) {
-			w.report("future: %s has no outcome", f.l)
+		if !attacktest.IsClosed(f.f.Done()) {
+			w.Report("future: %s has no outcome", f.l)
 			continue
 		}
 		f.judge(f.f.Wait(context.Background()))
 	}
 	for _, x := range pipes {
 		if n := x.wraps.Load(); n != 1 {
-			w.report("pipe: the outcome of %s for %s was sent %d times", x.of.l, x.to, n)
+			w.Report("pipe: the outcome of %s for %s was sent %d times", x.of.l, x.to, n)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (n *node) mayBeKilled() bool {
 // enter says that a handler begins or goes on, leave that it returns or waits.
 func (n *node) enter(run int64) {
 	if was := n.inside.Swap(run); was != 0 {
-		n.w.report("two handlers of %s at once", n)
+		n.w.Report("two handlers of %s at once", n)
 	}
 }
 
@@ -187,7 +187,7 @@ func (w *world) spawn(parent actor.Spawner, of *node, r *rand.Rand) {
 	}, opts...)
 	if err != nil {
 		if !errors.Is(err, errPlanned) && !errors.Is(err, actor.ErrStopped) && !errors.Is(err, errUnsettled) {
-			w.report("spawn %s: %v", n, err)
+			w.Report("spawn %s: %v", n, err)
 		}
 		return
 	}
@@ -385,10 +385,10 @@ func (w *world) asked(e *edge, l *letter, got uint64, err error, limited bool) {
 	case err == nil:
 		w.counts.asks.Add(1)
 		if got != l.id || l.abandoned.Load() {
-			w.report("answer: %s got %d, and was left behind: %t", l, got, l.abandoned.Load())
+			w.Report("answer: %s got %d, and was left behind: %t", l, got, l.abandoned.Load())
 		}
 		if l.entries.Load() == 0 {
-			w.report("answer: %s has one, and was not handled", l)
+			w.Report("answer: %s has one, and was not handled", l)
 		}
 	case errors.Is(err, actor.ErrDeadlock):
 		sure = false
@@ -400,12 +400,12 @@ func (w *world) asked(e *edge, l *letter, got uint64, err error, limited bool) {
 		sure = false
 		w.counts.timeouts.Add(1)
 		if !limited {
-			w.report("stall: %s has timed out: %v", l, err)
+			w.Report("stall: %s has timed out: %v", l, err)
 		}
 	case errors.Is(err, context.Canceled): // also while it waited for room
 		sure = false
 	case !endsAsk(err):
-		w.report("ask: %s ended with %v", l, err)
+		w.Report("ask: %s ended with %v", l, err)
 	}
 	if !sure {
 		l.unsure.Store(true)
@@ -436,7 +436,7 @@ func (w *world) tryTell(ctx context.Context, p *player, to *node, l *letter) {
 	case errors.Is(err, actor.ErrDeadlock):
 		w.deadlock(e, err)
 	case !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrMailboxFull) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
-		w.report("try: %s ended with %v", l, err)
+		w.Report("try: %s ended with %v", l, err)
 	}
 	l.refused.Store(true)
 }
@@ -481,7 +481,7 @@ func (s *starter) Terminate(ctx *actor.Context[mail], _ error) {
 	n.enter(s.run)
 	defer n.leave(s.run)
 	if s.terminated++; s.terminated > 1 || !s.ready {
-		n.w.report("%s: Terminate number %d of an incarnation, ready %t", n, s.terminated, s.ready)
+		n.w.Report("%s: Terminate number %d of an incarnation, ready %t", n, s.terminated, s.ready)
 	}
 	r := rand.New(rand.NewPCG(s.seed, 4))
 	s.starting = true
@@ -578,7 +578,7 @@ func (p *player) forward(ctx *actor.Context[mail], l *letter, to *node) {
 	if err := actor.Forward(ctx, to.ref); err != nil {
 		l.forwards.Add(-1)
 		if !p.n.mayBeKilled() {
-			p.n.w.report("forward: %s: %v", l, err)
+			p.n.w.Report("forward: %s: %v", l, err)
 		}
 	} else if p.n.mayBeKilled() || p.n.gated && l.asked { // the asker is told, and nobody else, if it is dropped
 		l.unsure.Store(true)
@@ -814,10 +814,10 @@ func (w *world) expect(by *player, to *node, what string) *watching {
 
 func (x *watching) came() {
 	if x.over.Load() {
-		x.by.n.w.report("%s of %s for %s comes after it was taken back", x.what, x.to, x.by.n)
+		x.by.n.w.Report("%s of %s for %s comes after it was taken back", x.what, x.to, x.by.n)
 	}
 	if n := x.news.Add(1); n > 1 {
-		x.by.n.w.report("%s of %s for %s came %d times", x.what, x.to, x.by.n, n)
+		x.by.n.w.Report("%s of %s for %s came %d times", x.what, x.to, x.by.n, n)
 	}
 }
 
@@ -830,7 +830,7 @@ func (p *player) doWatch(ctx *actor.Context[mail], r *rand.Rand) {
 			w.counts.downs.Add(1)
 			x.came()
 			if d.PID != to.ref.PID() {
-				w.report("down: %s for %s", d.PID, to)
+				w.Report("down: %s for %s", d.PID, to)
 			}
 		})
 	})
@@ -883,7 +883,7 @@ func (w *world) checkNotices() bool {
 		return true
 	})
 	if !ok {
-		w.report("notice: %s has not got the %s of %s", missing.by.n, missing.what, missing.to)
+		w.Report("notice: %s has not got the %s of %s", missing.by.n, missing.what, missing.to)
 	}
 	return ok
 }

@@ -42,26 +42,26 @@ func (w *world) judge(c *closing) {
 	late := int64(time.Since(c.clock)/tick) > 2*(w.control.ticks.Load()-c.ticks)+10
 	switch {
 	case w.killing.Load() && err != nil && !errors.Is(err, context.DeadlineExceeded):
-		w.report("shutdown: the error is %v", err)
+		w.Report("shutdown: the error is %v", err)
 	case !w.killing.Load() && err != nil:
-		w.report("shutdown: %v: %+v", err, report)
+		w.Report("shutdown: %v: %+v", err, report)
 	case err == nil && len(report.Unfinished) > 0:
-		w.report("shutdown: no error, and unfinished are %+v", report.Unfinished)
+		w.Report("shutdown: no error, and unfinished are %+v", report.Unfinished)
 	}
 	if report.Took > time.Since(c.clock) {
-		w.report("shutdown: the report says that it took %v, of %v", report.Took, time.Since(c.clock))
+		w.Report("shutdown: the report says that it took %v, of %v", report.Took, time.Since(c.clock))
 	}
 	clings := w.judgeUnfinished(c, now, late)
 	dead := stats.DeadLetters - c.before
 	exact := c.quiet && !w.restless.Load() && !clings && len(report.Unfinished) == 0
 	if report.DeadLetters > dead || exact && report.DeadLetters != dead {
-		w.report("shutdown: the report has %d dead letters, of %d: %v", report.DeadLetters, dead, err)
+		w.Report("shutdown: the report has %d dead letters, of %d: %v", report.DeadLetters, dead, err)
 	}
 	if c.quiet && !clings && len(report.Unfinished) == 0 && stats.Timers > 0 {
-		w.report("shutdown: %d timers are left", stats.Timers)
+		w.Report("shutdown: %d timers are left", stats.Timers)
 	}
 	if c.quiet && len(report.Unfinished) == 0 && stats.Actors > 0 {
-		w.report("shutdown: nobody is unfinished, and %d actors live", stats.Actors)
+		w.Report("shutdown: nobody is unfinished, and %d actors live", stats.Actors)
 	}
 }
 
@@ -71,7 +71,7 @@ func (w *world) judgeUnfinished(c *closing, now int64, late bool) (clings bool) 
 	named := make(map[string]int)
 	for i, info := range c.report.Unfinished {
 		if _, twice := named[info.PID]; twice {
-			w.report("shutdown: %s is named twice: %+v", info.PID, c.report.Unfinished)
+			w.Report("shutdown: %s is named twice: %+v", info.PID, c.report.Unfinished)
 		}
 		named[info.PID] = i
 	}
@@ -80,7 +80,7 @@ func (w *world) judgeUnfinished(c *closing, now int64, late bool) (clings bool) 
 		nodes[n.ref.PID().String()] = n
 		if at, ok := named[n.ref.PID().String()]; ok && n.parent != nil && !n.ended() {
 			if above, ok := named[n.parent.ref.PID().String()]; ok && above < at {
-				w.report("shutdown: %s is named before its child %s", n.parent, n)
+				w.Report("shutdown: %s is named before its child %s", n.parent, n)
 			}
 		}
 	}
@@ -95,13 +95,13 @@ func (w *world) judgeUnfinished(c *closing, now int64, late bool) (clings bool) 
 			clings = true
 		}
 		if _, ok := named[k.n.ref.PID().String()]; running && !ok && k.entered < c.began && !k.killed {
-			w.report("shutdown: %s clings and is not named: %+v", k.n, c.report.Unfinished)
+			w.Report("shutdown: %s clings and is not named: %+v", k.n, c.report.Unfinished)
 		}
 	}
 	for pid := range named {
 		busy := func(n *node) bool { return n.inside.Load() != 0 || n.left.Load() > c.began }
 		if n := nodes[pid]; n != nil && !late && !busy(n) && !n.anyChild(busy) {
-			w.report("shutdown: %s is named, and nothing runs there", n)
+			w.Report("shutdown: %s is named, and nothing runs there", n)
 		}
 	}
 	return clings
@@ -115,20 +115,20 @@ func (w *world) judgeEnds() {
 	for _, n := range w.all() {
 		events := stops[n.ref.PID()]
 		if len(events) != 1 {
-			w.report("end: %s has ended %d times: %v", n, len(events), events)
+			w.Report("end: %s has ended %d times: %v", n, len(events), events)
 		}
 		if n.mayBeKilled() {
 			continue
 		}
 		for _, e := range events {
 			if e.Reason == actor.Killed {
-				w.report("end: %s was killed, which nobody has told it", n)
+				w.Report("end: %s was killed, which nobody has told it", n)
 			}
 		}
 		n.mu.Lock()
 		for i, p := range n.lives {
 			if p.ready && p.terminated != 1 {
-				w.report("end: Terminate of %s has run %d times in incarnation %d", n, p.terminated, i+1)
+				w.Report("end: Terminate of %s has run %d times in incarnation %d", n, p.terminated, i+1)
 			}
 		}
 		n.mu.Unlock()
@@ -138,7 +138,7 @@ func (w *world) judgeEnds() {
 	}
 	for _, l := range w.letters() {
 		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && (why == actor.Stopped || why == actor.Killed) {
-			w.report("shutdown: %s was in a mailbox and is not handled: %s", l, why)
+			w.Report("shutdown: %s was in a mailbox and is not handled: %s", l, why)
 		}
 	}
 }

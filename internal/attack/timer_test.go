@@ -69,7 +69,7 @@ func (p *player) cancelTimer(ctx *actor.Context[mail], key string) {
 		t.over.Store(true)
 	}
 	if was != (t != nil) && !p.n.mayBeKilled() && !p.late() {
-		p.n.w.report("timer: Cancel of %q by %s says %t, and there is %+v", key, p.n, was, t)
+		p.n.w.Report("timer: Cancel of %q by %s says %t, and there is %+v", key, p.n, was, t)
 	}
 }
 
@@ -81,20 +81,20 @@ func (p *player) tick(ctx *actor.Context[mail], t *ticking) {
 	n, w := p.n, p.n.w
 	w.orders.Add(1) // each tick is handled, of one order
 	if now := time.Now(); now.Before(t.least) {
-		w.report("timer: %q of %s is early by %v", t.key, n, t.least.Sub(now))
+		w.Report("timer: %q of %s is early by %v", t.key, n, t.least.Sub(now))
 	}
 	if n.lastLife() != p || p.terminated > 0 {
-		w.report("timer: %q of %s comes to another incarnation", t.key, n)
+		w.Report("timer: %q of %s comes to another incarnation", t.key, n)
 	}
 	if t.over.Load() {
-		w.report("timer: %q of %s comes after it was canceled", t.key, n)
+		w.Report("timer: %q of %s comes after it was canceled", t.key, n)
 	}
 	if t.ticks++; t.ticks == 1 {
 		t.came()
 	}
 	if t.once {
 		if t.ticks > 1 {
-			w.report("timer: %q of %s comes %d times", t.key, n, t.ticks)
+			w.Report("timer: %q of %s comes %d times", t.key, n, t.ticks)
 		}
 		delete(p.timers, t.key)
 		return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // mode says what the programs of a round consist of.
@@ -50,6 +51,8 @@ var modes = []mode{
 
 // world is a round.
 type world struct {
+	attacktest.Problems
+
 	mode
 	acyclic   bool // nobody waits for an actor before it in order
 	sys       *actor.System
@@ -78,7 +81,6 @@ type world struct {
 	counts      struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
 
 	mu       sync.Mutex
-	problems []string
 	sent     []*letter
 	watches  []*watching
 	clingers []*clinging
@@ -142,7 +144,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	go func() { senders.Wait(); close(over) }()
 	early := r.IntN(4) == 0 // the end comes while outsiders send
 	if !early {
-		if !w.await("outsiders", endOfRound, func() bool { return isClosed(over) }) {
+		if !w.await("outsiders", endOfRound, func() bool { return attacktest.IsClosed(over) }) {
 			return w.abort()
 		}
 		if !w.await("mailboxes to become empty", endOfRound, w.settled) {
@@ -158,7 +160,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	if !w.shutDown(&closing{quiet: !early}, r.IntN(3) == 0, r) {
 		return w.abort()
 	}
-	if !w.await("outsiders", endOfRound, func() bool { return isClosed(over) }) {
+	if !w.await("outsiders", endOfRound, func() bool { return attacktest.IsClosed(over) }) {
 		return w.abort()
 	}
 	if !w.await("goroutines to end", endOfRound, func() bool { return runtime.NumGoroutine() <= before }) {
@@ -177,27 +179,12 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	total.stops += w.counts.stops.Load()
 	total.downs += w.counts.downs.Load()
 	total.behind += w.counts.behind.Load()
-	return w.found()
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-func (w *world) found() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.problems
+	return w.Found()
 }
 
 // abort ends a round in which something has stalled.
 func (w *world) abort() []string {
-	found := append(w.found(), w.evidence()...)
+	found := append(w.Found(), w.evidence()...)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	go func() { _, _ = w.sys.Shutdown(ctx) }()
@@ -213,15 +200,15 @@ func (w *world) await(what string, ticks int64, done func() bool) bool {
 		}
 		if n++; n%20 == 0 {
 			for _, s := range w.stalled() {
-				w.report("%s", s)
+				w.Report("%s", s)
 			}
 		}
-		return len(w.found()) > 0
+		return len(w.Found()) > 0
 	})
 	if !ok {
-		w.report("stall: %d ticks have passed waiting for %s", ticks, what)
+		w.Report("stall: %d ticks have passed waiting for %s", ticks, what)
 	}
-	return len(w.found()) == 0
+	return len(w.Found()) == 0
 }
 
 // settled reports whether there is nothing left to do.
@@ -249,7 +236,7 @@ func (w *world) ping() bool {
 			_, _ = w.ask(context.Background(), nil, n, l, false)
 		}
 	}()
-	return w.await("pings", endOfRound, func() bool { return isClosed(over) })
+	return w.await("pings", endOfRound, func() bool { return attacktest.IsClosed(over) })
 }
 
 // shutDown shuts down, in a hurry or with all the time that it needs.
@@ -278,7 +265,7 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 		c.report, c.err = w.sys.Shutdown(ctx)
 		w.judge(c)
 	}()
-	return w.await("shutdown", endOfRound, func() bool { return isClosed(over) })
+	return w.await("shutdown", endOfRound, func() bool { return attacktest.IsClosed(over) })
 }
 
 // listen is told of all dead letters.
@@ -286,7 +273,7 @@ func (w *world) listen(_ *actor.Context[actor.DeadLetter], d actor.DeadLetter) e
 	w.heard.Add(1)
 	m, ok := d.Message.(mail)
 	if !ok {
-		w.report("dead letter %+v", d)
+		w.Report("dead letter %+v", d)
 		return nil
 	}
 	m.l.dead.Add(1)
@@ -361,11 +348,11 @@ func (w *world) disturb(n *node, r *rand.Rand) {
 func (w *world) deadlock(e *edge, err error) {
 	w.counts.deadlocks.Add(1)
 	if w.acyclic && w.faults == 0 {
-		w.report("deadlock: %s is told of one where nobody can wait for it: %s %s: %v", e.from, e.kind, e.l, err)
+		w.Report("deadlock: %s is told of one where nobody can wait for it: %s %s: %v", e.from, e.kind, e.l, err)
 		return
 	}
 	if !w.mayBeCycle(e) {
-		w.report("deadlock: %s is told of one, and no waits lead back to it: %s %s: %v", e.from, e.kind, e.l, err)
+		w.Report("deadlock: %s is told of one, and no waits lead back to it: %s %s: %v", e.from, e.kind, e.l, err)
 	}
 }
 

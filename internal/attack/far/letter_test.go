@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/codec"
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // mail is what a player tells or asks a worker. The answer is the letter's number.
@@ -72,27 +72,10 @@ func (l *letter) isNowhere() bool {
 }
 
 // book has all letters of a round.
-type book struct {
-	mu      sync.Mutex
-	letters []*letter
-}
-
-func (b *book) all() []*letter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.letters
-}
+type book struct{ attacktest.Book[letter] }
 
 // of returns the letter of a mail.
-func (b *book) of(m mail) *letter { return b.all()[m.ID-1] }
-
-// enter numbers a letter.
-func (b *book) enter(l *letter) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.letters = append(b.letters, l)
-	l.ID = len(b.letters)
-}
+func (b *book) of(m mail) *letter { return b.All()[m.ID-1] }
 
 // write sends the worker a letter, in one of the ways there are.
 func (p *player) write(ctx *actor.Context[any], d deed) {
@@ -102,7 +85,7 @@ func (p *player) write(ctx *actor.Context[any], d deed) {
 	}
 	p.seq++
 	l := &letter{mail: mail{Seq: p.seq, From: p.number, Deed: d, Seed: p.r.Uint64()}, way: way(p.r.IntN(int(ways))), to: p.to.node}
-	p.w.book.enter(l)
+	p.w.book.Enter(l, &l.ID)
 	switch l.way {
 	case told:
 		to.Tell(ctx, l.mail)
@@ -134,13 +117,13 @@ func (w *world) answered(l *letter, got int, err error) {
 	case err == nil:
 		w.counts.answers.Add(1)
 		if got != l.ID || l.handled.Load() != 1 {
-			w.report("answer: %d, for %s", got, l)
+			w.Report("answer: %d, for %s", got, l)
 		}
 	case errors.Is(err, actor.ErrUnreachable):
 		w.counts.unreachable.Add(1)
 	case errors.Is(err, context.Canceled) && l.way == asked: // the asker has ended
 	case !endsAsk(err):
-		w.report("ask: %v, for %s", err, l)
+		w.Report("ask: %v, for %s", err, l)
 	}
 	l.end.Store(new(fmt.Sprint(err)))
 	l.over.Store(true)

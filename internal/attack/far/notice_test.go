@@ -30,10 +30,10 @@ func (w *world) expect(by interface{ lives() bool }, of actor.PID) *notice {
 func (x *notice) came(d actor.Down) {
 	x.w.counts.downs.Add(1)
 	if n := x.news.Add(1); n > 1 || x.back.Load() {
-		x.w.report("down: %s has come %d times; its watch was taken back: %t", x, n, x.back.Load())
+		x.w.Report("down: %s has come %d times; its watch was taken back: %t", x, n, x.back.Load())
 	}
 	if d.PID != x.of {
-		x.w.report("down: %s for %s", d.PID, x.of)
+		x.w.Report("down: %s for %s", d.PID, x.of)
 	}
 }
 

@@ -5,40 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
-
-// A wait is over after that many looks, not after a time: a busy machine delays them as it does the actors.
-const (
-	pace     = 2 * time.Millisecond
-	patience = 10_000
-)
-
-// await waits until done holds or something is wrong. It reports false if something is.
-func (w *world) await(what string, done func() bool) bool {
-	for range patience {
-		if len(w.found()) > 0 {
-			return false
-		}
-		if done() {
-			return true
-		}
-		<-time.After(pace)
-	}
-	w.report("stall: waiting for %s", what)
-	return false
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
 
 // hearNear is told of the events of the node that is near.
 func (w *world) hearNear(_ *actor.Context[actor.Event], e actor.Event) error {
@@ -69,7 +38,7 @@ func (w *world) hearPlayer(e actor.ActorStopped) {
 	w.mu.Unlock()
 	for _, p := range players {
 		if p.ref.PID() == e.PID && (e.Reason == actor.Killed || e.Reason == actor.Failed && !p.mayFail.Load()) {
-			w.report("end: player %d has ended as %s: %v", p.number, e.Reason, e.Err)
+			w.Report("end: player %d has ended as %s: %v", p.number, e.Reason, e.Err)
 		}
 	}
 }
@@ -96,7 +65,7 @@ func (w *world) missing() (found []string) {
 	if n := w.waits.Load(); n > 0 {
 		found = append(found, fmt.Sprintf("  open: %d waits", n))
 	}
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		if l.lasts() && len(found) < 10 {
 			found = append(found, "  open: "+l.String())
 		}
@@ -115,7 +84,7 @@ func (w *world) missing() (found []string) {
 // nowhere returns the letters to a node of which nothing is known, if they are more than its dead letters without an event.
 func (w *world) nowhere() (found []string) {
 	lost := make(map[*node][]string)
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		if l.isNowhere() {
 			lost[l.to] = append(lost[l.to], "  nowhere: "+l.String())
 		}
@@ -153,7 +122,7 @@ func (w *world) judgeLinks() {
 	for _, p := range w.players {
 		why := p.to.reason()
 		if p.linked.Load() && !p.unlinked.Load() && p.lives() && (p.to.lives() || why == actor.Failed || why == actor.Killed) {
-			w.report("link: player %d lives, and was linked with %s, which has ended as %v", p.number, p.to.ref, why)
+			w.Report("link: player %d lives, and was linked with %s, which has ended as %v", p.number, p.to.ref, why)
 		}
 	}
 }
@@ -177,15 +146,15 @@ func (w *world) peer() actor.Peer {
 // judge compares the letters with the books of the systems, when they have shut down.
 func (w *world) judge() {
 	var lost, both uint64
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		handled, here, there := l.handled.Load(), l.near.Load(), l.far.Load()
 		switch {
 		case handled+there > 1, here > 1:
-			w.report("doubled: %s", l)
+			w.Report("doubled: %s", l)
 		case l.refused.Load() && handled+here+there > 0:
-			w.report("refused: %s", l)
+			w.Report("refused: %s", l)
 		case l.lasts():
-			w.report("no end: %s", l)
+			w.Report("no end: %s", l)
 		}
 		if l.lost.Load() {
 			lost++
@@ -195,11 +164,11 @@ func (w *world) judge() {
 		}
 	}
 	for _, l := range w.nowhere() {
-		w.report("%s", l)
+		w.Report("%s", l)
 	}
 	dropped, unknown := w.counts.dropped.Load(), w.counts.unknown.Load()
 	if both > unknown || lost < dropped+unknown {
-		w.report("losses: %d letters are dead here and were there, and %d dead by a loss; %d were dropped, %d unknown", both, lost, dropped, unknown)
+		w.Report("losses: %d letters are dead here and were there, and %d dead by a loss; %d were dropped, %d unknown", both, lost, dropped, unknown)
 	}
 }
 

@@ -44,7 +44,7 @@ func (p *player) Receive(ctx *actor.Context[any], message any) error {
 	case parting:
 		p.w.counts.partings.Add(1)
 		if p.partings++; p.partings > 1 {
-			p.w.report("order: player %d has %d partings", p.number, p.partings)
+			p.w.Report("order: player %d has %d partings", p.number, p.partings)
 		}
 	case move:
 		if p.left--; p.left < 0 {
@@ -101,7 +101,7 @@ func (p *player) move(ctx *actor.Context[any]) {
 func (p *player) worker(ctx *actor.Context[any]) (ref actor.Ref[any], ok bool) {
 	ref, err := actor.Lookup[any](ctx.System(), p.to.ref.PID())
 	if err != nil && !errors.Is(err, actor.ErrUnreachable) {
-		p.w.report("lookup: %v", err)
+		p.w.Report("lookup: %v", err)
 	}
 	return ref, err == nil
 }
@@ -114,7 +114,7 @@ func (p *player) watch(ctx *actor.Context[any]) {
 		return func() {
 			x.came(d)
 			if d.Reason == actor.Stopped && p.to.knows(p) && p.partings == 0 {
-				p.w.report("order: player %d has a Down and no parting", p.number)
+				p.w.Report("order: player %d has a Down and no parting", p.number)
 			}
 		}
 	})
@@ -152,7 +152,7 @@ func (p *player) wait(ctx *actor.Context[any]) {
 	go func() {
 		defer p.w.waits.Add(-1)
 		if _, err := sys.Wait(p.w.lasting, pid); err != nil && !errors.Is(err, actor.ErrUnreachable) && p.w.lasting.Err() == nil {
-			p.w.report("wait: %v", err)
+			p.w.Report("wait: %v", err)
 		}
 	}()
 }

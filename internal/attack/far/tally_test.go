@@ -3,6 +3,8 @@ package far_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // tally is what the rounds have been through.
@@ -15,7 +17,7 @@ type tally struct {
 
 // add adds a round.
 func (y *tally) add(w *world) {
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		y.handled += uint64(l.handled.Load())
 		y.near += uint64(l.near.Load())
 		y.far += uint64(l.far.Load())
@@ -41,10 +43,5 @@ func (y *tally) String() string {
 // complete checks that the rounds do what they are for.
 func (y *tally) complete(t *testing.T) {
 	t.Helper()
-	for _, n := range []uint64{y.handled, y.near, y.far, y.answers, y.unreachable, y.cuts, y.reconnects, y.resent, y.losses, y.renewals, y.downs, y.partings, y.exits} {
-		if n == 0 {
-			t.Errorf("the rounds do not reach all: %s", y)
-			return
-		}
-	}
+	attacktest.Complete(t, y, y.handled, y.near, y.far, y.answers, y.unreachable, y.cuts, y.reconnects, y.resent, y.losses, y.renewals, y.downs, y.partings, y.exits)
 }

@@ -50,7 +50,7 @@ func (k *worker) lives() bool {
 // Receive implements [actor.Actor].
 func (k *worker) Receive(ctx *actor.Context[any], message any) error {
 	if k.running.Add(1) > 1 {
-		k.w.report("turn: two handlers of %s run", k.ref)
+		k.w.Report("turn: two handlers of %s run", k.ref)
 	}
 	defer k.running.Add(-1)
 	switch m := message.(type) {
@@ -71,7 +71,7 @@ func (k *worker) inOrder(m mail) {
 	l := k.w.book.of(m)
 	l.handled.Add(1)
 	if m.Seq <= k.seen[m.From] {
-		k.w.report("order: number %d of its sender comes after %d: %s", m.Seq, k.seen[m.From], l)
+		k.w.Report("order: number %d of its sender comes after %d: %s", m.Seq, k.seen[m.From], l)
 	}
 	k.seen[m.From] = m.Seq
 }

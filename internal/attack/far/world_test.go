@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // world is a round.
 type world struct {
+	attacktest.Problems
+
 	network *network
 	near    *node
 	book    book
@@ -25,26 +28,10 @@ type world struct {
 		answers, unreachable, downs, partings, exits, losses, dropped, unknown atomic.Uint64
 	}
 
-	mu       sync.Mutex
-	fars     []*node
-	players  []*player
-	notices  []*notice
-	problems []string
-}
-
-// report notes a violation.
-func (w *world) report(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.problems) < 10 {
-		w.problems = append(w.problems, fmt.Sprintf(format, args...))
-	}
-}
-
-func (w *world) found() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.problems
+	mu      sync.Mutex
+	fars    []*node
+	players []*player
+	notices []*notice
 }
 
 // playRound plays a round, and returns what is wrong.
@@ -59,13 +46,13 @@ func playRound(seed uint64, total *tally) []string {
 	w.play(seed, r)
 	w.finish(int(seed % 3))
 	over := w.settle() && w.shutDown() &&
-		w.await("goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+		w.Await("goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 	if !over {
-		return append(w.found(), w.evidence()...)
+		return append(w.Found(), w.evidence()...)
 	}
 	w.judge()
 	total.add(w)
-	return w.found()
+	return w.Found()
 }
 
 // play lets players play, one after another, while there is trouble.
@@ -124,9 +111,9 @@ func (w *world) part() {
 
 // settle waits until all that has to do with the other node has come to an end.
 func (w *world) settle() bool {
-	settled := w.await("letters, waits and Downs", func() bool { return len(w.missing()) == 0 }) &&
-		w.await("watches and links to end", func() bool { return len(w.bonds()) == 0 }) &&
-		w.await("the events of all losses", w.areLossesTold)
+	settled := w.Await("letters, waits and Downs", func() bool { return len(w.missing()) == 0 }) &&
+		w.Await("watches and links to end", func() bool { return len(w.bonds()) == 0 }) &&
+		w.Await("the events of all losses", w.areLossesTold)
 	if settled {
 		w.judgeLinks()
 	}
@@ -143,9 +130,9 @@ func (w *world) shutDown() bool {
 		defer close(over)
 		for _, n := range w.nodes() {
 			if report, err := n.sys.Shutdown(context.Background()); err != nil || len(report.Unfinished) > 0 {
-				w.report("shutdown: %s: %v: %+v", n.sys.Name(), err, report.Unfinished)
+				w.Report("shutdown: %s: %v: %+v", n.sys.Name(), err, report.Unfinished)
 			}
 		}
 	}()
-	return w.await("shutdown", func() bool { return isClosed(over) })
+	return w.Await("shutdown", func() bool { return attacktest.IsClosed(over) })
 }

@@ -34,10 +34,10 @@ func (a *activation) enter(what string, living *activation) {
 	defer k.mu.Unlock()
 	k.running++
 	if k.running > 1 && !w.reentrant && !w.kills {
-		w.report("turn: %s of key %s runs while another callback does", what, k.name)
+		w.Report("turn: %s of key %s runs while another callback does", what, k.name)
 	}
 	if k.living != living && !w.kills {
-		w.report("activation: %s of key %s, of one that is not the living one", what, k.name)
+		w.Report("activation: %s of key %s, of one that is not the living one", what, k.name)
 	}
 }
 
@@ -57,7 +57,7 @@ func (k *key) inOrder(l *letter) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.seq <= k.seen[l.by] {
-		k.w.report("order: number %d of sender %s comes after %d: %s", l.seq, l.by.name, k.seen[l.by], l)
+		k.w.Report("order: number %d of sender %s comes after %d: %s", l.seq, l.by.name, k.seen[l.by], l)
 	}
 	k.seen[l.by] = l.seq
 }

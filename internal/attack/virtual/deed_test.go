@@ -106,7 +106,7 @@ func (a *activation) forward(ctx *actor.Context[mail], l *letter) {
 	if err := actor.Forward(ctx, w.sink); err != nil {
 		l.forwards.Add(-1)
 		if !w.kills && !w.closing.Load() {
-			w.report("forward: %v: %s", err, l)
+			w.Report("forward: %v: %s", err, l)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/greenroom-go/greenroom/actor"
@@ -67,26 +66,6 @@ func (l *letter) open() bool {
 	return l.got() == 0 && !l.refused.Load() && !l.unsure.Load()
 }
 
-// book has all letters of a round.
-type book struct {
-	mu      sync.Mutex
-	letters []*letter
-}
-
-func (b *book) all() []*letter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.letters
-}
-
-// enter numbers a letter.
-func (b *book) enter(l *letter) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.letters = append(b.letters, l)
-	l.id = len(b.letters)
-}
-
 // letter writes a letter to any key.
 func (w *world) letter(r *rand.Rand, way way, by *sender) *letter {
 	l := &letter{way: way, key: w.keys[r.IntN(len(w.keys))], by: by, deed: w.draw(r), seed: r.Uint64(), hops: 2}
@@ -94,7 +73,7 @@ func (w *world) letter(r *rand.Rand, way way, by *sender) *letter {
 		by.sent[l.key]++
 		l.seq = by.sent[l.key]
 	}
-	w.book.enter(l)
+	w.book.Enter(l, &l.id)
 	return l
 }
 
@@ -129,12 +108,12 @@ func (w *world) judgeAnswer(l *letter, wait func() (int, error)) {
 	case err == nil:
 		w.counts.answers.Add(1)
 		if got != l.id || l.entries.Load() == 0 {
-			w.report("answer: %d, for %s", got, l)
+			w.Report("answer: %d, for %s", got, l)
 		}
 	case errors.Is(err, actor.ErrDeadlock), l.by == nil && errors.Is(err, context.Canceled): // the asker has ended
 		l.unsure.Store(true)
 	case !endsAsk(err):
-		w.report("ask: %v, for %s", err, l)
+		w.Report("ask: %v, for %s", err, l)
 	}
 	l.ended(err)
 	l.over.Store(true)

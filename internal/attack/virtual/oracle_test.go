@@ -5,40 +5,9 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 )
-
-// A wait is over after that many looks, not after a time: a busy machine delays them as it does the actors.
-const (
-	pace     = 2 * time.Millisecond
-	patience = 10_000
-)
-
-// await waits until done holds or something is wrong. It reports false if something is.
-func (w *world) await(what string, done func() bool) bool {
-	for range patience {
-		if len(w.found()) > 0 {
-			return false
-		}
-		if done() {
-			return true
-		}
-		<-time.After(pace)
-	}
-	w.report("stall: waiting for %s", what)
-	return false
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
 
 // listen is told of the events of the system.
 func (w *world) listen(_ *actor.Context[actor.Event], e actor.Event) error {
@@ -73,11 +42,11 @@ func (w *world) hearEnd(e actor.ActorStopped) {
 		w.counts.passivated.Add(1)
 	case actor.Killed:
 		if w.counts.killed.Add(1); !w.kills {
-			w.report("end: %s was killed, which nobody has told it", e.PID)
+			w.Report("end: %s was killed, which nobody has told it", e.PID)
 		}
 	case actor.Stopped:
 		if !w.closing.Load() {
-			w.report("end: %s has stopped, and was not passivated", e.PID)
+			w.Report("end: %s has stopped, and was not passivated", e.PID)
 		}
 	default:
 	}
@@ -85,7 +54,7 @@ func (w *world) hearEnd(e actor.ActorStopped) {
 
 // missing returns some of what has yet to come: the end of letters, and notices.
 func (w *world) missing() (found []string) {
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		if l.open() && len(found) < 10 {
 			found = append(found, "  open: "+l.String())
 		}
@@ -114,16 +83,16 @@ func (w *world) bonds() (found []string) {
 // judge compares the letters with the books of the system, when it has shut down.
 func (w *world) judge() {
 	var dead, lost, unsure uint64
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		dead += uint64(l.dead.Load())
 		got := l.got()
 		switch {
 		case got > 1, l.entries.Load() < l.forwards.Load():
-			w.report("doubled: %s", l)
+			w.Report("doubled: %s", l)
 		case l.refused.Load() && got > 0:
-			w.report("refused: %s", l)
+			w.Report("refused: %s", l)
 		case l.way != told && !l.over.Load():
-			w.report("no end: %s", l)
+			w.Report("no end: %s", l)
 		case got == 0 && l.unsure.Load():
 			unsure++
 		case got == 0 && !l.refused.Load():
@@ -133,20 +102,20 @@ func (w *world) judge() {
 	st := w.sys.Stats()
 	heard := dead + w.counts.deadNotes.Load()
 	if unheard := st.DeadLetters - heard; heard > st.DeadLetters || unheard < lost || !w.early && unheard > lost+unsure {
-		w.report("lost: %d letters, perhaps %d more; of %d dead letters %d were events: %v", lost, unsure, st.DeadLetters, heard, st.DeadLettersByReason)
+		w.Report("lost: %d letters, perhaps %d more; of %d dead letters %d were events: %v", lost, unsure, st.DeadLetters, heard, st.DeadLettersByReason)
 	}
 	if w.early {
 		return
 	}
 	if ran, most := w.counts.ran.Load(), w.counts.ran.Load()+w.counts.orders.Load(); st.Handled < ran || st.Handled > most {
-		w.report("books: %d handlers have run, Stats has %d, and %d at most", ran, st.Handled, most)
+		w.Report("books: %d handlers have run, Stats has %d, and %d at most", ran, st.Handled, most)
 	}
 	if w.counts.started.Load() > w.counts.ended.Load() {
-		w.report("end: %d activations have started, and %d ended", w.counts.started.Load(), w.counts.ended.Load())
+		w.Report("end: %d activations have started, and %d ended", w.counts.started.Load(), w.counts.ended.Load())
 	}
 	for _, k := range w.keys {
 		if k.living != nil && !w.kills {
-			w.report("end: an activation of key %s has had no Terminate", k.name)
+			w.Report("end: an activation of key %s has had no Terminate", k.name)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (w *world) expect(by *sender, k *key) *notice {
 // once notes that it has come.
 func (x *notice) once() {
 	if n := x.news.Add(1); n > 1 {
-		x.w.report("notice: that of %s has come %d times", x, n)
+		x.w.Report("notice: that of %s has come %d times", x, n)
 	}
 }
 
@@ -154,11 +154,11 @@ func (x *notice) came(d actor.Down) {
 	x.w.counts.downs.Add(1)
 	x.once()
 	if want := x.w.ref(x.key).PID(); d.PID != want {
-		x.w.report("down: %s for %s", d.PID, want)
+		x.w.Report("down: %s for %s", d.PID, want)
 	}
 	expected := d.Reason == actor.Passivated || d.Reason == actor.Failed || d.Reason == actor.Killed && x.w.kills ||
 		d.Reason == actor.Stopped && x.w.closing.Load()
 	if !expected {
-		x.w.report("down: %s ended as %s: %v", x, d.Reason, d.Err)
+		x.w.Report("down: %s ended as %s: %v", x, d.Reason, d.Err)
 	}
 }

@@ -3,6 +3,8 @@ package virtual_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // tally is what the rounds have been through.
@@ -15,7 +17,7 @@ type tally struct {
 // add adds a round.
 func (y *tally) add(w *world) {
 	st := w.sys.Stats()
-	for _, l := range w.book.all() {
+	for _, l := range w.book.All() {
 		y.handled += uint64(l.entries.Load() - l.forwards.Load())
 		y.dead += uint64(l.dead.Load())
 	}
@@ -37,10 +39,5 @@ func (y *tally) String() string {
 // complete checks that the rounds do what they are for.
 func (y *tally) complete(t *testing.T) {
 	t.Helper()
-	for _, n := range []uint64{y.handled, y.dead, y.refused, y.answers, y.activations, y.passivations, y.kills, y.failures, y.restarts, y.downs} {
-		if n == 0 {
-			t.Errorf("the rounds do not reach all: %s", y)
-			return
-		}
-	}
+	attacktest.Complete(t, y, y.handled, y.dead, y.refused, y.answers, y.activations, y.passivations, y.kills, y.failures, y.restarts, y.downs)
 }

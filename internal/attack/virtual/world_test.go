@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/cluster"
+	"github.com/greenroom-go/greenroom/internal/attack/attacktest"
 )
 
 // nature is what a round is drawn as.
@@ -28,6 +29,7 @@ type nature struct {
 
 // world is a round.
 type world struct {
+	attacktest.Problems
 	nature
 	seed    uint64
 	options []string // of the kind, in words
@@ -38,7 +40,7 @@ type world struct {
 	byName  map[string]*key
 	senders []*sender
 	refs    []actor.Ref[mail] // of the senders that are actors
-	book    book
+	book    attacktest.Book[letter]
 	calm    atomic.Bool // activations do what they must and no more
 	closing atomic.Bool // a shutdown has begun
 	draws   atomic.Uint64
@@ -50,30 +52,14 @@ type world struct {
 		deadNotes atomic.Uint64 // dead letters that are no letters
 	}
 
-	mu       sync.Mutex
-	notices  []*notice
-	problems []string
+	mu      sync.Mutex
+	notices []*notice
 }
 
 // rand returns a source for what has no letter: its draws depend on the interleaving.
 func (w *world) rand() *rand.Rand { return rand.New(rand.NewPCG(w.seed, 1000+w.draws.Add(1))) }
 
 func (w *world) ref(k *key) actor.Ref[mail] { return w.kind.Ref(k.name) }
-
-// report notes a violation.
-func (w *world) report(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.problems) < 10 {
-		w.problems = append(w.problems, fmt.Sprintf(format, args...))
-	}
-}
-
-func (w *world) found() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.problems
-}
 
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -102,13 +88,13 @@ func playRound(seed uint64, total *tally) []string {
 	w := newWorld(seed)
 	w.start()
 	over := (w.early || w.run()) && w.shutDown() &&
-		w.await("goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+		w.Await("goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 	if !over {
-		return append(w.found(), w.evidence()...)
+		return append(w.Found(), w.evidence()...)
 	}
 	w.judge()
 	total.add(w)
-	if problems := w.found(); len(problems) > 0 {
+	if problems := w.Found(); len(problems) > 0 {
 		return append(problems, w.String())
 	}
 	return nil
@@ -136,19 +122,19 @@ func (w *world) start() {
 
 // run waits until nothing is left to do.
 func (w *world) run() bool {
-	if !w.await("senders", func() bool { return areOver(w.senders) }) {
+	if !w.Await("senders", func() bool { return areOver(w.senders) }) {
 		return false
 	}
 	w.calm.Store(true)
-	return w.await("letters and notices", func() bool { w.stopAll(); return len(w.missing()) == 0 }) &&
-		w.await("activations to end", func() bool { w.stopAll(); return w.kind.Active() == 0 }) &&
-		w.await("watches and links to end", func() bool { return len(w.bonds()) == 0 })
+	return w.Await("letters and notices", func() bool { w.stopAll(); return len(w.missing()) == 0 }) &&
+		w.Await("activations to end", func() bool { w.stopAll(); return w.kind.Active() == 0 }) &&
+		w.Await("watches and links to end", func() bool { return len(w.bonds()) == 0 })
 }
 
 // areOver reports whether senders have no steps left.
 func areOver(senders []*sender) bool {
 	for _, s := range senders {
-		if !isClosed(s.over) {
+		if !attacktest.IsClosed(s.over) {
 			return false
 		}
 	}
@@ -169,9 +155,9 @@ func (w *world) shutDown() bool {
 	go func() {
 		defer close(over)
 		if report, err := w.sys.Shutdown(context.Background()); err != nil || len(report.Unfinished) > 0 {
-			w.report("shutdown: %v: %+v", err, report.Unfinished)
+			w.Report("shutdown: %v: %+v", err, report.Unfinished)
 		}
 	}()
-	return w.await("shutdown", func() bool { return isClosed(over) }) &&
-		w.await("outsiders", func() bool { return areOver(w.senders[:outsiders]) })
+	return w.Await("shutdown", func() bool { return attacktest.IsClosed(over) }) &&
+		w.Await("outsiders", func() bool { return areOver(w.senders[:outsiders]) })
 }
