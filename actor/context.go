@@ -154,7 +154,7 @@ func merge(ask pendingAsk, life *lifetime) (merged context.Context, end, follow 
 		}
 	}
 	lifeEnds := func() { cancelCause(context.Cause(life)) }
-	var over atomic.Pointer[func()] // set once, by follow to what undoes it, or by end
+	var over atomic.Pointer[func()] // what undoes follow, or nothing once the request has ended
 	follow = func() {
 		stopLife := life.whenEnded(lifeEnds)
 		stopParent := whenDone(parent, parentEnds)
@@ -164,8 +164,8 @@ func merge(ask pendingAsk, life *lifetime) (merged context.Context, end, follow 
 		}
 	}
 	end = func() {
-		if !over.CompareAndSwap(nil, &nothing) {
-			(*over.Load())()
+		if stop := over.Swap(&nothing); stop != nil {
+			(*stop)()
 		}
 		cancel()
 		cancelCause(nil)

@@ -24,9 +24,9 @@ type Gate interface {
 	// Hold is given what leaves: a message, an answer, the work of a Pipe. It reports whether it
 	// keeps that. If so, it must call leave, once, in the order in which it was given, and not in
 	// Hold: with nil to let it go, or with an error to drop it, which is then the answer to an
-	// asker that waits for it, or the outcome of the Pipe. leave does not block, nor must Hold. If
-	// Hold panics, in a turn of the actor that is a failure, and an ask that depends on what it was
-	// given ends with that.
+	// asker that waits for it, or the outcome of the Pipe. leave does not block, and Hold must
+	// not either. A panic of Hold in a turn of the actor is a failure, with which an ask ends that
+	// depends on what Hold was given.
 	Hold(leave func(dropped error)) (held bool)
 
 	// Settle is called before what cannot be held: an Ask, a Gather, a Blocking or a Spawn of the
@@ -174,8 +174,9 @@ func (c *core) holdAsk(ask pendingAsk, leave func(dropped error)) {
 	returned = true
 }
 
-// rejectPanic is deferred around code of the user's that comes before an ask, nil for none, is in a mailbox. A panic
-// ends the ask, and goes on. The end of the goroutine does not: an Inline actor may have ended it, and promised an answer.
+// rejectPanic is deferred around code of the user's that comes before an ask, nil for none, is in a mailbox.
+// A panic ends the ask, and goes on. The end of the goroutine does not: an Inline actor may have ended it, and
+// promised an answer.
 func rejectPanic(ask pendingAsk) {
 	if v := recover(); v != nil {
 		if ask != nil {

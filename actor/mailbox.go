@@ -452,10 +452,10 @@ func (c *cell[M]) takeAsk() pendingAsk {
 	return ask
 }
 
-// noticed notes that a message was handled: the silence begins when the handler has
+// noticed notes that a message was handled; m may be nil. The silence begins when the handler has
 // returned.
 func (m *incarnation[M]) noticed(e *envelope[M]) {
-	if m.idle != nil {
+	if m != nil && m.idle != nil {
 		m.idle.noticed(e)
 	}
 }

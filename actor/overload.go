@@ -89,7 +89,7 @@ func (c *core) addOverload(o overload) {
 }
 
 func (a *overloads) add(o overload) {
-	if o.Length == 0 { // what has begun and ended since the last end that waits is left out: there could be any number
+	if o.Length == 0 { // leaves out what has begun and ended since the last end: there could be any number
 		for i, before := range slices.Backward(a.due) {
 			if before.Length == 0 {
 				a.due = slices.Delete(a.due, i+1, len(a.due))

@@ -71,7 +71,7 @@ type ownMail[M any] struct {
 	queue   Queue[M]
 	all     linkedList[ownEntry[M], *ownEntry[M]] // oldest first; the queue may have lost one
 	dropped []envelope[M]                         // by the method of the queue that is being called
-	surplus atomic.Int64                          // how many more envelopes lie in the mailbox than messages are in all; others may read it
+	surplus atomic.Int64                          // envelopes in the mailbox beyond the messages in all; others may read it
 }
 
 // unlock releases o.mu and returns what the queue has dropped, for the caller to discard.

@@ -460,9 +460,7 @@ func (c *cell[M]) returned(s *mailbox[M]) {
 	if s.resumed != nil {
 		c.core.leaveUser() // which waitAside has set
 	}
-	if s.inc != nil {
-		s.inc.noticed(s.cur)
-	}
+	s.inc.noticed(s.cur)
 }
 
 // crashed deals with a handler that has panicked, or ended its goroutine. Init and
@@ -479,9 +477,7 @@ func (c *cell[M]) crashed(failure error) {
 	if s.resumed != nil {
 		c.endResumed(s)
 	}
-	if s.inc != nil {
-		s.inc.noticed(s.cur)
-	}
+	s.inc.noticed(s.cur)
 	defer func() { // also when the gate ends this goroutine
 		c.core.fail(failure)
 		s.cur = nil
@@ -513,15 +509,15 @@ func (c *cell[M]) handle(s *mailbox[M], plain bool) (handled bool, err error) {
 
 // pass passes the current message to the middleware, and that to the handler.
 func (c *cell[M]) pass(s *mailbox[M]) error {
+	var err error
 	if len(c.core.kind.around) == 0 {
-		return c.receive(s)
+		err = c.receive(s)
+	} else {
+		r := Reception{To: c.core.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
+		err = c.receiveAround(r, 0)
+		c.undecorate(s)
 	}
-	r := Reception{To: c.core.pid(), From: s.cur.from().pid(), Message: s.cur.msg, Header: s.header}
-	err := c.receiveAround(r, 0)
-	c.undecorate(s)
-	if s.inc != nil { // the middleware may have recovered from a panic, or taken its time
-		s.inc.noticed(s.cur)
-	}
+	s.inc.noticed(s.cur) // here, since middleware may have recovered from a panic of the handler
 	return err
 }
 
@@ -571,9 +567,6 @@ func (c *cell[M]) receive(s *mailbox[M]) (err error) {
 		c.core.leaveUser()
 	} else {
 		err = c.call(s)
-	}
-	if s.inc != nil {
-		s.inc.noticed(s.cur)
 	}
 	return err
 }
