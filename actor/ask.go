@@ -269,7 +269,7 @@ func (c *core) waitingFor(wait interrupter) (i inquiry, all []inquiry) {
 			i = inquiry{stack: i.stack}
 		}
 		switch {
-		case i.target() == nil:
+		case i.stack == nil && i.before == nil && i.target() == nil:
 			i = of
 		case of.call != nil && of.call != i.call: // its handler waits, and another keeps all from going on
 			return inquiry{}, of.split(i.split(nil))

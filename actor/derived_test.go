@@ -254,7 +254,7 @@ func TestTwoThatWaitForRoomWithDerivedContextsAreTold(t *testing.T) {
 		if err := <-errs; !errors.Is(err, actor.ErrDeadlock) || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
-		if err := <-errs; err != nil {
+		if err := <-errs; err != nil && !errors.Is(err, actor.ErrDeadlock) { // both may have begun before either looked
 			t.Error(err)
 		}
 	})
