@@ -16,6 +16,23 @@ func (c *core) lock(w *worker) {
 	c.mu.acquired()
 }
 
+// lockOnStack is lock for a turn whose actor may have been taken away: then the actor's worker is that of another turn.
+func (c *core) lockOnStack() {
+	if !c.mu.word.CompareAndSwap(0, 1) {
+		c.lockSlowOnStack()
+		return
+	}
+	c.mu.acquired()
+}
+
+func (c *core) lockSlowOnStack() {
+	w := c.worker.Load()
+	if w != nil && (currentG() == 0 || !w.isOnStack()) {
+		w = nil
+	}
+	c.lockSlow(w)
+}
+
 // lockPatience is how often a waiter for a lock yields, half a microsecond each, before it
 // supposes that the holder is not running.
 const lockPatience = 64

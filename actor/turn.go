@@ -42,7 +42,7 @@ func (c *cell[M]) turn(w *worker) (again bool) {
 	if c.core.traits.runsOn() == onSender {
 		c.core.dismount()
 	}
-	c.core.lock(nil) // the worker may be that of the next turn
+	c.core.lockOnStack()
 	if s != nil && !s.owned() {
 		c.core.mu.Unlock()
 		c.core.exit()
