@@ -72,7 +72,7 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 	if limit < 0 {
 		return answer, describe(limitError(limit), to, req)
 	}
-	own, before, asked, err := a.begin(o, inquiry{call: a, first: dst.waitedOn()})
+	own, before, asked, err := a.begin(o, a, dst.waitedOn())
 	if err != nil {
 		return answer, describe(err, to, req)
 	}
@@ -89,10 +89,10 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 	return a.answer, err
 }
 
-// begin makes known to others that the caller waits for a, as i says. own is the actor when the
-// caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
+// begin makes known to others that the caller waits for a with that call, at first for the actor first, which may
+// be nil. own is the actor when the caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
 // the caller must call own.inquired with before. asked is the request that it handles, if there is one.
-func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked pendingAsk, err error) {
+func (a *call[R]) begin(o origin, call interrupter, first *core) (own *core, before *inquiry, asked pendingAsk, err error) {
 	from, w := o.waiter()
 	if err := a.pause.begin(a.sys, from, w, o.here); err != nil {
 		return nil, nil, nil, err
@@ -100,15 +100,14 @@ func (a *call[R]) begin(o origin, i inquiry) (own *core, before *inquiry, asked 
 	if !o.here {
 		return nil, nil, nil, nil
 	}
-	i.aside = a.pause.parking.aside
-	before, asked, ok := o.turn.inquire(i)
+	before, asked, ok := o.turn.inquire(call, first, a.pause.parking.aside)
 	if !ok {
 		a.pause.free(a.sys)
 		return nil, nil, nil, causeOf(a.ctx)
 	}
 	// Of two asks that cross each other the later one sees the other: what a handler waits for is
 	// known before it looks.
-	if err := from.deadlock(i.target(), i.call); err != nil {
+	if err := from.deadlock(targetOf(call, first), call); err != nil {
 		from.inquired(before)
 		a.forget()
 		return nil, nil, nil, err
@@ -140,10 +139,15 @@ func (i *inquiry) target() *core {
 	if i.call == nil {
 		return i.stack
 	}
-	if answerer := i.call.passedTo(); answerer != nil {
+	return targetOf(i.call, i.first)
+}
+
+// targetOf returns for whom a call waits that has waited for first.
+func targetOf(call interrupter, first *core) *core {
+	if answerer := call.passedTo(); answerer != nil {
 		return answerer.c
 	}
-	return i.first
+	return first
 }
 
 // split appends the calls, unless they are over, and who is above on the stack to waits, each by itself.
@@ -165,40 +169,40 @@ type answerer struct{ c *core }
 // isFor reports whether the handler handles the request of that ask.
 func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
 
-// inquire notes whom an ask in the handler waits for. It reports false when the incarnation is
-// about to end: then nobody waits for anything. before is what the handler waits for already, nil for
-// nothing, and for inquired.
-func (c *core) inquire(i inquiry) (before *inquiry, ok bool) {
+// inquire notes whom a call in the handler waits for: first, nil when that is not known; aside says that others are
+// handled meanwhile. It reports false when the incarnation is about to end: then nobody waits for anything. before is
+// what the handler waits for already, nil for nothing, and for inquired.
+func (c *core) inquire(call interrupter, first *core, aside bool) (before *inquiry, ok bool) {
 	c.mu.Lock()
-	before, ok = c.inquireLocked(i)
+	before, ok = c.inquireLocked(call, first, aside, nil)
 	c.mu.Unlock()
 	before.lend(c)
 	return before, ok
 }
 
 // inquireLocked is inquire, after which the caller must call before.lend. REQUIRES: c.mu held.
-func (c *core) inquireLocked(i inquiry) (before *inquiry, ok bool) {
+func (c *core) inquireLocked(call interrupter, first *core, aside bool, asked pendingAsk) (before *inquiry, ok bool) {
 	ext := c.needExtLocked()
 	if ext.ending() {
 		return nil, false
 	}
 	if ext.inquiry.call != nil || ext.inquiry.stack != nil {
 		before = new(ext.inquiry)
-		i.before = before
 	}
-	ext.inquiry = i
+	ext.inquiry = inquiry{call: call, first: first, asked: asked, aside: aside, before: before}
 	return before, true
 }
 
 // inquire is that of core, with the request in whose handler the caller asks, which it returns.
-func (ctx *Context[M]) inquire(i inquiry) (before *inquiry, asked pendingAsk, ok bool) {
+func (ctx *Context[M]) inquire(call interrupter, first *core, aside bool) (before *inquiry, asked pendingAsk, ok bool) {
 	c := ctx.cell()
 	c.core.mu.Lock()
 	asked = ctx.askLocked()
-	if !c.core.taken { // otherwise others may answer it
-		i.asked = asked
+	owed := asked
+	if c.core.taken { // others may answer it
+		owed = nil
 	}
-	before, ok = c.core.inquireLocked(i)
+	before, ok = c.core.inquireLocked(call, first, aside, owed)
 	c.core.mu.Unlock()
 	before.lend(&c.core)
 	return before, asked, ok

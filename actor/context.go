@@ -236,7 +236,7 @@ type turn interface {
 	currentHeader() Header
 	moment() context.Context
 	carried() context.Context
-	inquire(i inquiry) (before *inquiry, asked pendingAsk, ok bool)
+	inquire(call interrupter, first *core, aside bool) (before *inquiry, asked pendingAsk, ok bool)
 }
 
 type turnKey struct{}
@@ -298,10 +298,15 @@ func originOf(ctx context.Context) origin {
 // located returns o, and finds out for a derived context, which may be on any goroutine, whether it is the
 // handler who has it.
 func (o origin) located() origin {
-	if o.turn != nil && !o.here {
-		c, _ := o.turn.running()
-		o.here = c.isHere()
+	if o.turn == nil || o.here { // without a call
+		return o
 	}
+	return o.locatedDerived()
+}
+
+func (o origin) locatedDerived() origin {
+	c, _ := o.turn.running()
+	o.here = c.isHere()
 	return o
 }
 

@@ -127,7 +127,7 @@ func (f *Future[R]) Wait(ctx context.Context, opts ...WaitOption) (R, error) {
 	limit := limitOf(opts)
 	w := newCall[struct{}](ctx, f.sys)
 	var at *list.Element
-	err := w.wait(ctx, inquiry{call: futureWait{w, f.call}, first: f.to}, limit, func() { at = f.add(w) })
+	err := w.wait(ctx, futureWait{w, f.call}, f.to, limit, func() { at = f.add(w) })
 	if err == nil {
 		return f.call.answer, f.call.err
 	}

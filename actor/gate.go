@@ -324,7 +324,7 @@ func (d departure) running() (c *core, w *worker) { return d.c, nil }
 func (d departure) currentHeader() Header         { return d.header }
 func (d departure) moment() context.Context       { return context.Background() }
 
-func (d departure) inquire(inquiry) (before *inquiry, asked pendingAsk, ok bool) {
+func (d departure) inquire(interrupter, *core, bool) (before *inquiry, asked pendingAsk, ok bool) {
 	return nil, nil, true
 }
 

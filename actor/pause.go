@@ -143,7 +143,9 @@ func (h *parking) leave(w *worker) {
 	co.yield(struct{}{})
 	timed.resume(co.w)
 	co.w.s.parked.Add(-1)
-	h.who.worker.Store(co.w)
+	if h.who.worker.Load() != co.w {
+		h.who.worker.Store(co.w)
+	}
 	if !h.aside {
 		h.who.resumedBy(co.w)
 	}

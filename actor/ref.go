@@ -120,7 +120,7 @@ func waitWith(ctx context.Context, wait roomWaiter, at, from *core, ask pendingA
 	}
 	if ask == nil {
 		if o.here {
-			before, ok := from.inquire(inquiry{call: wait, first: at})
+			before, ok := from.inquire(wait, at, false)
 			if !ok {
 				return gaveUp(wait, noRoom(ctx))
 			}

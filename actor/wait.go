@@ -107,7 +107,7 @@ func (s *System) waitEnd(ctx context.Context, target *core, none Down, limit tim
 	}
 	a := newCall[Down](ctx, s)
 	w := &watcher{down: func(d Down) { a.resolve(d, nil, nil) }}
-	err := a.wait(ctx, inquiry{call: endWait{a}, first: target}, limit, func() {
+	err := a.wait(ctx, endWait{a}, target, limit, func() {
 		if !target.watchedBy(w) {
 			a.resolve(none, nil, nil)
 		}
@@ -131,7 +131,7 @@ func (endWait) request() interrupter { return nil }
 // wait is for what is not the answer to an ask of the caller's own: it waits until a is settled,
 // which begin has to bring about, until the context with which a was made ends, or the limit has
 // passed.
-func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begin func()) error {
+func (a *call[R]) wait(ctx context.Context, call interrupter, first *core, limit time.Duration, begin func()) error {
 	if a.ctx.Err() != nil {
 		return causeOf(a.ctx)
 	}
@@ -144,13 +144,13 @@ func (a *call[R]) wait(ctx context.Context, i inquiry, limit time.Duration, begi
 		}
 	}
 	o := originOf(ctx).located()
-	own, before, asked, err := a.begin(o, i)
+	own, before, asked, err := a.begin(o, call, first)
 	if err != nil {
 		return err
 	}
 	if own != nil {
 		defer own.inquired(before)
-		if i.call.request() == nil && i.first.isAbove(own) {
+		if call.request() == nil && first.isAbove(own) {
 			a.forget()
 			return fmt.Errorf("%w: %s would wait for its own end", ErrDeadlock, own.fullPath())
 		}
