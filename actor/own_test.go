@@ -559,7 +559,10 @@ func TestADrainHandlesWhatWasToldBeforeToAQueueOfOnesOwn(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				for n := 0; n < 100 && ref.TryTell(bg, 2) == nil; n++ {
+				for range 100 {
+					if ref.TryTell(bg, 2) != nil {
+						return
+					}
 				}
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,10 +69,7 @@ func SetProcs(seed uint64) (procs int, restore func()) {
 // Complete checks that none of the counts is 0: the rounds do what they are for.
 func Complete(t *testing.T, total fmt.Stringer, counts ...uint64) {
 	t.Helper()
-	for _, n := range counts {
-		if n == 0 {
-			t.Errorf("the rounds do not reach all: %s", total)
-			return
-		}
+	if slices.Contains(counts, 0) {
+		t.Errorf("the rounds do not reach all: %s", total)
 	}
 }

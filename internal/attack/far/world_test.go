@@ -22,7 +22,7 @@ type world struct {
 	near    *node
 	book    book
 	waits   atomic.Int64    // for the end of workers, which last
-	lasting context.Context //nolint:containedctx // what lasts until the players are told to end
+	lasting context.Context // until the players are told to end
 	endLast context.CancelFunc
 	counts  struct {
 		answers, unreachable, downs, partings, exits, losses, dropped, unknown atomic.Uint64
