@@ -48,8 +48,8 @@ func Open(ctx context.Context, file File) (*Journal, error) {
 	return j, nil
 }
 
-// log is a file with frames, of which each is written and synced before the next. What comes
-// after the last whole frame was never synced, or is left of a write that has failed.
+// log is a file of frames. Each is written and synced before the next. Whatever follows the last
+// whole frame was never synced, or is the rest of a failed write.
 type log struct {
 	file   File
 	end    int64  // of the last frame
@@ -77,8 +77,8 @@ const headBytes = 4 + 4 + 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// append makes a frame durable. After an error the next one takes its place. A nil log
-// has nothing to do.
+// append makes a frame durable. After an error the next frame overwrites it. A nil log does
+// nothing.
 func (l *log) append(ctx context.Context, f frame) error {
 	if l == nil {
 		return nil
@@ -120,7 +120,7 @@ func (l *log) confirm(ctx context.Context) error {
 // the journal is locked.
 type hidden struct{ context.Context } //nolint:containedctx // it is one
 
-// read passes all frames on.
+// read passes on all frames.
 func (l *log) read(each func(*frame)) error {
 	for {
 		data, err := l.next()

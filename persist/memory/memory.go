@@ -37,7 +37,7 @@ type Journal struct {
 	closed bool
 }
 
-// entry is what there is of an id.
+// entry is all that is stored for an id.
 type entry struct {
 	last, erased, sent uint64
 	state              *persist.Snapshot
@@ -67,7 +67,7 @@ func New() *Journal {
 // Info implements [persist.Journal].
 func (j *Journal) Info() persist.Info { return persist.Info{Kind: "memory", Identity: j.identity} }
 
-// begin locks the journal. It fails without the lock.
+// begin locks the journal. After an error it is not locked.
 func (j *Journal) begin(ctx context.Context, what string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -126,7 +126,7 @@ func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	return nil
 }
 
-// tell says in a batch what of it was refused.
+// tell records in a batch which of its appends were refused.
 func tell(b *persist.Batch, refused map[int]error) {
 	for i := range b.Appends {
 		b.Appends[i].Err = refused[i]
@@ -218,7 +218,7 @@ func (j *Journal) append(a *persist.Append, now int64) {
 	}
 }
 
-// erase forgets what there is of an id, but for what it has sent and seen.
+// erase forgets an id, except for what it has sent and seen.
 func (j *Journal) erase(a *persist.Append, e *entry, p *partition, now int64) {
 	for _, r := range e.reminders {
 		p.forget(a.ID, r)
@@ -230,7 +230,7 @@ func (j *Journal) erase(a *persist.Append, e *entry, p *partition, now int64) {
 	p.feed = append(p.feed, persist.Record{ID: a.ID, Number: e.last, Position: p.position, Time: now, Erased: true})
 }
 
-// own returns a payload that shares nothing with the one given.
+// own returns a deep copy of a payload.
 func own(p persist.Payload) persist.Payload {
 	p.Data = slices.Clone(p.Data)
 	return p
@@ -300,7 +300,7 @@ func eventsAfter(events []persist.Record, after uint64) []persist.Record {
 	return events[i:]
 }
 
-// page returns the beginning of records, as large as an answer may be.
+// page returns as many of the first records as fit into an answer.
 func page(records []persist.Record, limit int) []persist.Record {
 	var list []persist.Record
 	bytes := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// outbox is what a partition has to send, by position. What is removed stays as a message with
-// number 0 until there are more of these than of the others.
+// outbox is what a partition has to send, by position. A removed message stays, with number 0, until
+// the removed ones outnumber the others.
 type outbox struct {
 	list []persist.Outgoing
 	at   map[persist.Delivery]uint64 // the position of each message
@@ -82,7 +82,7 @@ func (a place) compare(b place) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id), cmp.Compare(a.key, b.key))
 }
 
-// remind and forget put the place of a reminder in order, and take it out.
+// remind inserts the place of a reminder in order of time, and forget removes it.
 func (p *partition) remind(id string, e persist.ReminderEdit) {
 	r := placeOf(id, e)
 	i, _ := slices.BinarySearchFunc(p.due, r, place.compare)

@@ -54,7 +54,7 @@ func (w *writer) write(ctx context.Context, b *persist.Batch) (err error) {
 	return nil
 }
 
-// name sees to it that the types of a batch have numbers.
+// name makes sure that the types of a batch have numbers.
 func (w *writer) name(ctx context.Context, b *persist.Batch) error {
 	missing := make(map[string]struct{})
 	note := func(p *persist.Payload) {
@@ -247,8 +247,7 @@ func (t *transaction) run(ctx context.Context) error {
 	return t.w.Conn.SendBatch(ctx, t.rows).Close()
 }
 
-// erase deletes what there was of the ids that are erased. Their later events may be
-// there already.
+// erase deletes the old rows of erased ids. Their later events may have been inserted already.
 func (t *transaction) erase() {
 	if len(t.Erased) == 0 {
 		return
@@ -326,7 +325,7 @@ func (t *transaction) states() {
 	t.payloads("state", "actor", t.States)
 }
 
-// snapshots writes the snapshots, and deletes those that are too many.
+// snapshots writes the snapshots, and deletes those beyond the number to keep.
 func (t *transaction) snapshots() {
 	t.payloads("snapshot", "actor, number", t.Snapshots)
 	if len(t.Snapshots) > 0 {
@@ -405,8 +404,8 @@ func (t *transaction) cursors() {
 		ON CONFLICT (projection, part) DO UPDATE SET position = excluded.position`, projections, parts, positions)
 }
 
-// counters writes those of the partitions, and the number of the batch if the process is
-// still known. Otherwise it divides by zero, which keeps the COMMIT behind it from happening.
+// counters writes the counters of the partitions, and the number of the batch if the process is still
+// known. If it is not, the statement divides by zero, so that the COMMIT after it fails.
 func (t *transaction) counters() {
 	var nums []int16
 	var positions, actors []int64

@@ -72,7 +72,7 @@ func (j *Journal) Info() persist.Info {
 	return persist.Info{Kind: "postgres", Identity: j.identity}
 }
 
-// begin keeps the journal open until end is called. It fails without that.
+// begin keeps the journal open until end is called. After an error there is nothing to end.
 func (j *Journal) begin(ctx context.Context, what string) (end func(), err error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -85,7 +85,7 @@ func (j *Journal) begin(ctx context.Context, what string) (end func(), err error
 	return j.mu.RUnlock, nil
 }
 
-// write calls f with the writer, which has a connection. It is broken off when ctx ends or
+// write calls f with the writer, which has a connection. It is interrupted when ctx ends or
 // Options.CommitTimeout has passed.
 func (j *Journal) write(ctx context.Context, what string, f func(ctx context.Context, w *writer) error) error {
 	end, err := j.begin(ctx, what)
@@ -130,7 +130,7 @@ func (j *Journal) Claim(ctx context.Context, shard string, epoch uint64) error {
 }
 
 // Commit implements [persist.Journal]. It is interrupted when ctx ends or Options.CommitTimeout has
-// passed; when the batch is tried again, it is found out whether it was committed.
+// passed; a retry of the batch first finds out whether it was committed.
 func (j *Journal) Commit(ctx context.Context, b *persist.Batch) error {
 	if err := b.Check(); err != nil {
 		return err

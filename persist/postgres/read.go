@@ -15,8 +15,8 @@ import (
 	"github.com/greenroom-go/greenroom/persist"
 )
 
-// paged is a query of records in an order, cut where a page is full: what comes out is
-// what fits, and the first.
+// paged is a query for records in order, cut where a page is full. The first record is always
+// returned, whatever its size.
 func paged(columns, from, order, limit string) string {
 	return fmt.Sprintf(`SELECT %[1]s FROM
 		(SELECT *, row_number() OVER w AS nth, sum(length(data)) OVER w AS bytes FROM
@@ -76,7 +76,7 @@ func (t *types) load(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// payload is one as the database has it.
+// payload is a payload as the database stores it.
 type payload struct {
 	typ  *int32
 	sum  int64
@@ -96,8 +96,8 @@ func (j *Journal) payload(p *payload) (persist.Payload, error) {
 	return persist.Payload{Type: name, Sum: uint32(p.sum), Data: p.data}, nil
 }
 
-// read calls f with a connection, and again when that turns out to be broken or there was
-// a type that is new. f begins from the beginning each time.
+// read calls f with a connection, and calls it again if the connection turns out to be broken or a
+// type was new. f must start over each time.
 func (j *Journal) read(ctx context.Context, what string, f func(conn *pgxpool.Conn) error) error {
 	end, err := j.begin(ctx, what)
 	if err != nil {

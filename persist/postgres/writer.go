@@ -15,7 +15,7 @@ import (
 
 // writer is the one connection of this process that writes, with what it knows of the
 // database. It holds the lock of the process. When the connection breaks another one is
-// made, which waits for that lock, so that the server has done with the old one.
+// made, which waits for that lock, so that the server is done with the old one.
 type writer struct {
 	pgdb.Writer
 	j   *Journal
@@ -35,8 +35,8 @@ type writer struct {
 	plan plan.Plan
 }
 
-// partition is what is known of one. What others commit to it changes its position, so
-// that the rest holds as long as that is the same.
+// partition is what the writer knows of a partition. It is valid while the position is unchanged,
+// because each commit, whoever makes it, changes that.
 type partition struct {
 	position, actors int64
 	ids              map[string]*plan.ID
@@ -53,7 +53,7 @@ func (w *writer) forget() {
 	}
 }
 
-// ready sees to it that there is a connection. REQUIRES: j.writing held, or nobody else
+// ready makes sure that there is a connection. REQUIRES: j.writing held, or nobody else
 // has the journal yet.
 func (w *writer) ready(ctx context.Context) error {
 	return w.Ready(ctx, w.j.cfg.ConnConfig, w.j.opts.LockWait, w.j.opts.CommitTimeout, w.begin)
@@ -85,7 +85,7 @@ func (w *writer) begin(ctx context.Context) error {
 	return nil
 }
 
-// forgetAfter is when a process that is gone, or was disconnected for so long, is forgotten.
+// forgetAfter is how long a process may be gone or disconnected before it is forgotten.
 const forgetAfter = "7 days"
 
 // enter makes the schema if need be, and the row and the lock of the process.
@@ -116,7 +116,7 @@ func (w *writer) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave removes the row of the process, which nobody will ask for any more.
+// leave removes the row of the process, which nobody will look for any more.
 func (w *writer) leave(ctx context.Context) error {
 	if w.num == 0 || w.Conn == nil || w.Conn.IsClosed() {
 		return nil
@@ -128,7 +128,7 @@ func (w *writer) leave(ctx context.Context) error {
 	return err
 }
 
-// class is that of the advisory locks of this journal.
+// class is the class of this journal's advisory locks.
 func (w *writer) class() int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("journal " + w.j.opts.Schema)) // it cannot fail
@@ -143,7 +143,7 @@ func (w *writer) lock(ctx context.Context, num int32) error {
 	if _, err := w.Conn.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", w.class(), num); err != nil {
 		return fmt.Errorf("take the lock of the process: %w", err)
 	}
-	// Commits wait for those of others.
+	// Commits wait for those of other processes.
 	_, err := w.Conn.Exec(ctx, "SELECT set_config('lock_timeout', $1, false)", pgdb.Milliseconds(w.j.opts.CommitTimeout))
 	return err
 }

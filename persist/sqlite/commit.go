@@ -41,7 +41,7 @@ type writer struct {
 	newTypes []string // of the batch that is written
 }
 
-// load reads what the writer has to know.
+// load reads what the writer needs to know.
 func (w *writer) load(ctx context.Context) error {
 	w.known, w.types, w.claims = make(map[string]*plan.ID), make(map[string]int64), make(map[string]uint64)
 	if err := w.Snapshot(ctx, w.read); err != nil {
@@ -84,7 +84,7 @@ func (w *writer) read(t *sqlitedb.Tx) error {
 	})
 }
 
-// ready reads again what is known, if that may be wrong.
+// ready reloads what the writer knows if that may be out of date.
 func (w *writer) ready(ctx context.Context) error {
 	if !w.stale {
 		return nil

@@ -25,9 +25,9 @@ const (
 	sliceEvents = 1 << 11
 )
 
-// flush completes the tables up to the last position that there is, in slices, none of
-// which is synced: if they are lost it is done again, and what is there already is passed
-// over. In the end it says so, and only then the tables count for what they have.
+// flush completes the tables up to the last position, in slices that are not synced: lost ones are
+// written again, and what is there already is skipped. Readers use the new rows only once the end
+// is recorded, see flushed.
 func (j *Journal) flush() error {
 	j.flushing.Lock()
 	defer j.flushing.Unlock()
@@ -45,7 +45,7 @@ func (j *Journal) flush() error {
 	return nil
 }
 
-// flushed says that the tables are complete up to a position.
+// flushed records that the tables are complete up to a position.
 func (j *Journal) flushed(upTo int64) error {
 	if err := j.slice(func(t *sqlitedb.Tx) error { return t.Exec("UPDATE head SET flushed = ?", upTo) }); err != nil {
 		return err

@@ -146,7 +146,7 @@ func (j *Journal) openReaders(ctx context.Context, path string) (err error) {
 // Info implements [persist.Journal].
 func (j *Journal) Info() persist.Info { return persist.Info{Kind: "sqlite", Identity: j.identity} }
 
-// begin keeps the journal open until end is called. It fails without that.
+// begin keeps the journal open until end is called. After an error there is nothing to end.
 func (j *Journal) begin(ctx context.Context, what string) (end func(), err error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
@@ -161,7 +161,7 @@ func (j *Journal) begin(ctx context.Context, what string) (end func(), err error
 
 var errReadOnly = errors.New("the journal was opened to be read only")
 
-// beginWrite is begin for who uses j.w.
+// beginWrite is begin for a caller that uses j.w.
 func (j *Journal) beginWrite(ctx context.Context, what string) (end func(), err error) {
 	done, err := j.begin(ctx, what)
 	if err != nil {
@@ -249,7 +249,7 @@ func (j *Journal) makeRoom() error {
 }
 
 // maintain flushes the tail, and copies the WAL into the database on a connection of its
-// own, until stop is closed: in a commit, whoever waits for that one would wait for it.
+// own, until stop is closed: if a commit did that, its callers would wait for it.
 func (j *Journal) maintain() {
 	ticker := time.NewTicker(sqlitedb.CheckpointEvery)
 	defer ticker.Stop()

@@ -18,7 +18,7 @@ import (
 // inIDs is how many ids one query is for.
 const inIDs = 64
 
-// in64 is a list of that many parameters.
+// in64 is the SQL list of that many parameters.
 var in64 = "(?" + strings.Repeat(",?", inIDs-1) + ")"
 
 var (
@@ -84,8 +84,8 @@ type read struct {
 	upTo, flushed int64 // positions
 }
 
-// read calls pick with the tail at a moment, to copy what is needed of it, and then f to
-// read what the database had at that moment.
+// read calls pick with the tail, to copy what is needed of it, and then f to read the database
+// as it was at that moment.
 func (j *Journal) read(ctx context.Context, what string, pick func(r *read, t *tail) error, f func(r *read) error) error {
 	end, err := j.begin(ctx, what)
 	if err != nil {
@@ -338,7 +338,7 @@ func (r *read) eventsOf(num int64, id string, after uint64, limit int, rest []ta
 	return l.list, l.addTail(slices.DeleteFunc(rest, func(e tailEvent) bool { return uint64(e.number) <= after }), false)
 }
 
-// records is an answer that is made.
+// records is an answer under construction.
 type records struct {
 	r    *read
 	list []persist.Record
@@ -436,7 +436,7 @@ func (j *Journal) Feed(ctx context.Context, part int, after uint64, limit int) (
 	return l.list, err
 }
 
-// erasing returns of whom what has lower numbers was erased and not swept.
+// erasing returns, by actor, the number below which events were erased but not yet swept.
 func (r *read) erasing() (below map[int64]int64, err error) {
 	err = r.Each("SELECT actor, below FROM erasing", 2, func(row []driver.Value) (bool, error) {
 		if below == nil {

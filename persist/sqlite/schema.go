@@ -21,7 +21,7 @@ const (
 // version, or of another program. Nothing was changed.
 var ErrSchema = errors.New("journal not usable by this version")
 
-// erasingTable is what version 2 has and version 1 has not.
+// erasingTable is what version 2 adds to version 1.
 const erasingTable = `
 -- erasing has whose events are being removed: those with numbers below that one, which no reader
 -- shows any more. They are complete in place and feed when head.flushed has come to the position.

@@ -27,7 +27,7 @@ type tail struct {
 	count  int // guarded by mu
 }
 
-// tailEvent is an event without what is in it.
+// tailEvent is an event without its payload.
 type tailEvent struct {
 	actor, number, position int64
 }
@@ -82,7 +82,7 @@ func (t *tail) last(actor int64) int64 {
 	return 0
 }
 
-// keep sets what is left of an actor. REQUIRES: mu held.
+// keep sets the remaining events of an actor. REQUIRES: mu held.
 func (t *tail) keep(actor int64, list []tailEvent) {
 	if len(list) == 0 {
 		delete(t.actors, actor)
@@ -121,7 +121,7 @@ func between(list []tailEvent, low, high int64, limit int) []tailEvent {
 	return slices.Clone(list[first:min(end, first+limit)])
 }
 
-// size returns how many events there are.
+// size returns the number of events.
 func (t *tail) size() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -65,7 +65,7 @@ func (n *inserts) all() []*sqlitedb.Bulk {
 	return []*sqlitedb.Bulk{&n.fresh, &n.moved, &n.last, &n.event, &n.place, &n.feed, &n.state, &n.snapshot, &n.outbox, &n.seen, &n.reminder, &n.delivered}
 }
 
-// all writes all of it.
+// all writes the whole plan.
 func (p *write) all(t *sqlitedb.Tx) error {
 	for _, step := range []func(*sqlitedb.Tx) error{
 		p.writeErased, p.writeTypes, p.writeActors, p.writeEvents, p.writeMessages, p.writeStates, p.writeSnapshots, p.writeSeen, p.writeReminders, p.writeCursors,
@@ -96,7 +96,7 @@ func set(row []driver.NamedValue, values ...driver.Value) {
 	}
 }
 
-// writeErased removes what there is of ids that were erased, but for their events: a sweep does that.
+// writeErased removes everything of the erased ids except their events, which a sweep removes.
 func (p *write) writeErased(t *sqlitedb.Tx) error {
 	for _, k := range p.Erased {
 		if err := t.Exec(`INSERT INTO erasing (actor, part, below, position) VALUES (?, ?, ?, ?)
