@@ -30,7 +30,7 @@ type nodeStatus struct {
 	Drained  bool   `json:"drained"`
 }
 
-// control answers greenroom cluster, by the link.
+// control answers the requests of greenroom cluster, which come by the link.
 func (n *node) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +99,7 @@ found in the database of their store.`,
 	return cmd
 }
 
-// with calls do with the directory of the cluster.
+// with opens the directory of the cluster and calls do with it.
 func (o *clusterOptions) with(cmd *cobra.Command, do func(ctx context.Context, d *directory, w io.Writer) error) error {
 	store := o.store
 	if store == "" {

@@ -67,7 +67,7 @@ func configure(cmd *cobra.Command) (c configured) {
 	return c
 }
 
-// set sets a flag. If it fails, the flag has its default, about which there is nothing to complain.
+// set sets a flag. If it fails, the flag keeps its default, which is not reported as well.
 func set(cmd *cobra.Command, f *pflag.Flag, text string) error {
 	err := cmd.Flags().Set(f.Name, text)
 	if _, list := f.Value.(pflag.SliceValue); err != nil && !list { // a list is as it was

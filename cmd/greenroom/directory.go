@@ -55,7 +55,7 @@ type directory struct {
 	secret string // "" before it was read
 }
 
-// openDirectory opens the directory beside a store. existing has it fail if there is none.
+// openDirectory opens the directory beside a store. If existing is set, it fails if there is none.
 func openDirectory(ctx context.Context, store string, log *slog.Logger, existing bool) (*directory, error) {
 	_, schema, err := pgdb.Parse(store, pgdb.Options{DefaultSchema: postgres.DefaultSchema})
 	if err != nil {
@@ -145,14 +145,14 @@ func (d *directory) infos(ctx context.Context) ([]server.NodeInfo, error) {
 	return infos, nil
 }
 
-// infosFor is how long the answers of nodes are shown again.
+// infosFor is how long the answers of nodes are reused.
 const infosFor = 2 * time.Second
 
-// infoCache has what infos has returned lately, and asks the nodes once for all that want to know it: those who look at
-// the cluster do so again and again, and each look costs each node a connection.
+// infoCache keeps what infos has returned, and asks the nodes once for all callers: users look at the cluster again and
+// again, and each look costs each node a connection.
 type infoCache struct {
 	ask  func(ctx context.Context) ([]server.NodeInfo, error)
-	turn chan struct{} // held, as a channel so that a context can end the wait, by who asks; guards what follows
+	turn chan struct{} // held by the caller that asks; a channel, so that a context can end the wait; guards what follows
 
 	asked time.Time
 	infos []server.NodeInfo // not to be changed
@@ -162,7 +162,7 @@ func newInfoCache(ask func(ctx context.Context) ([]server.NodeInfo, error)) *inf
 	return &infoCache{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// get is infos as of not more than infosFor ago. An error is not kept.
+// get returns infos that are at most infosFor old. It does not keep errors.
 func (c *infoCache) get(ctx context.Context) ([]server.NodeInfo, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -193,10 +193,10 @@ func (d *directory) owner(ctx context.Context) (r ownerRecord, err error) {
 	return r, err
 }
 
-// forget has a node that has ended without a word be one that has left. It waits for within, longer than which no
-// node that runs says nothing to the cluster, unless it has left its members: as a drained node, or to join them anew. It
-// has no lease then, and if it does not answer nothing shows whether it runs. It owns nothing either, so that it may be
-// forgotten, and left says so.
+// forget records that a node which ended without leaving has left. It waits for within: a running node that is a member
+// of the cluster renews its lease more often. A node that has left the members, because it was drained or is about to
+// join again, has no lease, so nothing shows whether it runs if it does not answer. As it owns nothing either, it is
+// forgotten as well, and forget reports that as left.
 func (d *directory) forget(ctx context.Context, name string, within time.Duration) (left bool, err error) {
 	nodes, err := d.nodes(ctx)
 	if err != nil {
@@ -220,8 +220,8 @@ func (d *directory) forget(ctx context.Context, name string, within time.Duratio
 	})
 }
 
-// hasEnded returns why a node may be running: it answers, or its membership is renewed, which is in the same database.
-// left says that it has left the members, and the process may have gone on.
+// hasEnded returns an error if the node may be running: it answers, or renews its membership, which is in the same
+// database. left says that it has left the members; its process may still run.
 func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, within time.Duration) (left bool, err error) {
 	before, _, err := d.membership(ctx, name)
 	if err != nil {
@@ -244,7 +244,7 @@ func (d *directory) hasEnded(ctx context.Context, name string, r nodeRecord, wit
 	return left, err
 }
 
-// membership returns a revision that changes as long as the node of that name runs, is connected with the database, and
+// membership returns a revision that keeps changing while the node of that name runs, is connected to the database and
 // has not left.
 func (d *directory) membership(ctx context.Context, name string) (at cluster.Revision, left bool, err error) {
 	e, err := d.engine.Get(ctx, membersPrefix+name)

@@ -24,7 +24,7 @@ const (
 
 	leaveWithin  = 15 * time.Second
 	answerWithin = 3 * time.Second // for a node to say who it is
-	leftWithin   = time.Second     // to say to the others that this one has left
+	leftWithin   = time.Second     // to tell the others that this one has left
 	rejoinAfter  = time.Second
 )
 
@@ -67,7 +67,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 }
 
-// register says to the others who this node is. It fails if another one of its name runs.
+// register tells the others who this node is. It fails if another node of that name runs.
 func (n *node) register(ctx context.Context) error {
 	return n.dir.put(ctx, nodesPrefix+n.o.node, n.record, func(before []byte) error {
 		var r nodeRecord
@@ -84,7 +84,7 @@ func (n *node) register(ctx context.Context) error {
 	})
 }
 
-// deregister says that this node is here no more.
+// deregister tells the others that this node has left.
 func (n *node) deregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
@@ -103,7 +103,7 @@ func (n *node) deregister(ctx context.Context) {
 	}
 }
 
-// join joins the cluster, and leaves when ctx ends. It reports true if the node is to begin anew.
+// join joins the cluster, and leaves when ctx ends. It reports whether the node must join again.
 func (n *node) join(ctx context.Context) (again bool, err error) {
 	sys := actor.NewSystem(n.o.node, actor.WithLogger(n.log))
 	defer func() {
@@ -148,7 +148,7 @@ func (n *node) join(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// host has the node hold the store when that is its turn. If it fails, the node has left.
+// host lets the node own the store when it is its turn. If it fails, the node has left.
 func (n *node) host(ctx context.Context, member *cluster.Node) error {
 	if _, err := cluster.Host(member, ownerGroup, 1, &holder{n, member}); err != nil {
 		return errors.Join(err, n.leave(context.WithoutCancel(ctx)))
@@ -156,10 +156,10 @@ func (n *node) host(ctx context.Context, member *cluster.Node) error {
 	return nil
 }
 
-// errServerEnded says why a node gives the store up that it owns.
+// errServerEnded says why a node gives up the store.
 var errServerEnded = errors.New("the server on this node has ended")
 
-// serverEnded has the node give up the store if it owns it with that claim, since its server has ended by itself.
+// serverEnded makes the node give up the store if it owns it with that claim, because its server has ended by itself.
 func (n *node) serverEnded(claim uint64, _ error) {
 	for {
 		select {
@@ -202,7 +202,7 @@ func (n *node) leave(ctx context.Context) error {
 	return member.Leave(ctx)
 }
 
-// drain has this node own the store no more, and pass on what clients send.
+// drain makes this node give up the store for good, and pass on what clients send.
 func (n *node) drain(ctx context.Context) error {
 	n.setDrained(true) // before it leaves: run is not to join anew
 	if err := n.leave(ctx); err != nil {
