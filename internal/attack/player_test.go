@@ -157,6 +157,7 @@ type player struct {
 	timers     map[string]*ticking
 	run        int64
 	starting   bool
+	quits      atomic.Bool // it ends its actor, see mayQuit
 }
 
 var errPlanned = errors.New("planned")
@@ -622,12 +623,34 @@ func (p *player) finish(ctx *actor.Context[mail], m mail, r *rand.Rand) error {
 	case 1:
 		return actor.Refuse(ctx, errPlanned)
 	case 2:
-		if r.IntN(40) < w.ends && !w.last.Load() { // else what waits for a shutdown is not handled
+		if r.IntN(40) < w.ends && p.mayQuit() {
 			return actor.ErrStop
 		}
 	}
 	actor.Reply(ctx, m, m.l.id)
 	return nil
+}
+
+// mayQuit reports whether the handler may end its actor: not while letters wait for a shutdown, which would not be handled
+// then. Where these are sent after it has looked, hasQuit says so.
+func (p *player) mayQuit() bool {
+	p.quits.Store(true)
+	may := !p.n.w.last.Load()
+	p.quits.Store(may)
+	return may
+}
+
+// hasQuit reports whether the actor, or a parent, has ended itself, and did not begin anew.
+func (n *node) hasQuit() bool {
+	for ; n != nil; n = n.parent {
+		n.mu.Lock()
+		quit := len(n.lives) > 0 && n.lives[len(n.lives)-1].quits.Load()
+		n.mu.Unlock()
+		if quit {
+			return true
+		}
+	}
+	return false
 }
 
 // act does one thing.

@@ -137,7 +137,7 @@ func (w *world) judgeEnds() {
 		return
 	}
 	for _, l := range w.letters() {
-		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && (why == actor.Stopped || why == actor.Killed) {
+		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && !l.to.hasQuit() && (why == actor.Stopped || why == actor.Killed) {
 			w.Report("shutdown: %s was in a mailbox and is not handled: %s", l, why)
 		}
 	}
