@@ -31,6 +31,8 @@
 //     whether there was one; none is left;
 //   - in a bulkhead no more handlers compute than it has workers, but for those of actors that have waited in a way that
 //     [actor.WithBulkhead] excepts; Priority and Conflate keep the order of one sender's messages of a rank or key;
+//   - middleware, observers, an Ordered mailbox that is a plain line, and tools that look at the system while it runs
+//     change nothing of all that;
 //   - once nobody sends, all mailboxes become empty; Shutdown ends in time and leaves no goroutine.
 //
 // The same promises are checked by package sim under seeded schedules, and by its game on the real scheduler:

@@ -274,10 +274,11 @@ func (p *player) doPipe(ctx *actor.Context[mail], r *rand.Rand) {
 	kind, want, d := r.IntN(5), r.Uint64(), time.Duration(r.IntN(1000))*time.Microsecond
 	to, seed := w.pick(p.n, r), r.Uint64()
 	var runs atomic.Int64
-	w.pending.Add(1)
+	counts := int64(btoi(!p.n.gated)) // a gate may drop it
+	w.pending.Add(counts)
 	w.restless.Store(true)
 	work := func(ctx context.Context) (uint64, error) {
-		defer w.pending.Add(-1)
+		defer w.pending.Add(-counts)
 		if runs.Add(1) > 1 {
 			w.Report("pipe: work of %s is done twice", p.n)
 		}

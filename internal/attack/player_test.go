@@ -284,6 +284,7 @@ func (w *world) nature(n *node, r *rand.Rand) (opts []actor.SpawnOption) {
 	if r.IntN(8) == 0 {
 		add("weight", actor.Weight(1+r.IntN(16)))
 	}
+	n.fit(r, add)
 	return opts
 }
 

@@ -21,7 +21,7 @@ type ticking struct {
 
 // doTimer sets a timer, or cancels one.
 func (p *player) doTimer(ctx *actor.Context[mail], r *rand.Rand) {
-	key, d := fmt.Sprint(r.IntN(3)), time.Duration(1+r.IntN(2000))*time.Microsecond
+	key, d := fmt.Sprint("timer", r.IntN(3)), time.Duration(1+r.IntN(2000))*time.Microsecond
 	if r.IntN(3) == 0 {
 		p.cancelTimer(ctx, key)
 		return

@@ -46,6 +46,10 @@ var modes = []mode{
 	{name: "bonds", asks: 4, bounded: 1, children: 3, faults: 2, ends: 4, bonding: 8},
 	{name: "timers", asks: 3, inline: 1, bounded: 1, children: 2, faults: 2, ends: 3, timers: 9},
 	{name: "pools", asks: 3, bounded: 8, children: 1, ends: 1, computes: 10},
+	{name: "late", asks: 4, inline: 1, bounded: 2, children: 2, ends: 3, late: 3, clings: 3},
+	{name: "pending", asks: 4, inline: 1, bounded: 2, children: 2, faults: 2, ends: 3, late: 3, outcomes: 4, timers: 3},
+	{name: "groups", asks: 4, inline: 1, bounded: 2, children: 3, faults: 2, ends: 3, late: 2, bonding: 4, timers: 3, groups: true},
+	{name: "mixture", asks: 4, inline: 2, bounded: 4, children: 2, faults: 1, ends: 2, late: 2, outcomes: 4, computes: 4, bonding: 3},
 	{name: "everything", asks: 4, inline: 2, bounded: 3, children: 3, faults: 2, ends: 2, late: 3, groups: true},
 }
 
@@ -126,7 +130,10 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	} else {
 		opts = append(opts, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Second)))
 	}
+	opts = append(opts, between(r)...)
 	w.sys = actor.NewSystem("attack", opts...)
+	endLooks := w.lookOn()
+	defer endLooks()
 	listener := actor.SpawnFunc(w.sys, "listener", w.listen)
 	actor.Subscribe(w.sys, listener)
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "ends", w.hearEnd))
@@ -163,6 +170,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	if !w.await("outsiders", endOfRound, func() bool { return attacktest.IsClosed(over) }) {
 		return w.abort()
 	}
+	endLooks()
 	if !w.await("goroutines to end", endOfRound, func() bool { return runtime.NumGoroutine() <= before }) {
 		return w.abort()
 	}
