@@ -174,6 +174,7 @@ type signal struct {
 
 	undecided bool          // the decider has ended its goroutine
 	after     time.Duration // backoff before a restart
+	backoff   *timerNode    // the timer of a backoff that has passed
 	look      func()        // what to do in the actor's turn
 }
 

@@ -65,10 +65,7 @@ func (c *core) handleSignal(s signal) {
 	case sigExit:
 		c.linkEnded(s.err)
 	case sigRegroup:
-		if c.ext.group != nil {
-			c.ext.backoff = nil
-			c.regroupStep()
-		}
+		c.regroupAfterBackoff(s.backoff)
 	case sigGiveUp:
 		c.givenUp(s.err)
 	case sigRenew:
@@ -83,7 +80,7 @@ func (c *core) handleSignal(s signal) {
 		c.halting = true
 		c.quit()
 	case sigStart:
-		c.startAfterBackoff()
+		c.startAfterBackoff(s.backoff)
 	}
 }
 
@@ -115,9 +112,10 @@ func (c *core) startPassive() {
 	}
 }
 
-// startAfterBackoff starts an actor whose backoff has passed, or whose turn in its group has come.
-func (c *core) startAfterBackoff() {
+// startAfterBackoff starts an actor whose backoff has passed, or, with nil, whose turn in its group has come.
+func (c *core) startAfterBackoff(backoff *timerNode) {
 	switch {
+	case backoff != c.ext.backoff: // it was given up as it passed
 	case c.phase == restarting && c.ext.ended:
 		c.ext.backoff, c.ext.halted = nil, false
 		c.start()
@@ -214,6 +212,14 @@ func (c *core) halt() {
 		c.dropBackoff()
 		c.parent.signal(signal{kind: sigHalted, child: c})
 	}
+}
+
+// beginBackoff has the actor get that signal when the time has passed. The signal names its timer: one that is canceled as it
+// fires may come after what has canceled it, and must not be taken for a later one. REQUIRES: the turn owns c.
+func (c *core) beginBackoff(d time.Duration, kind signalKind) {
+	n, clock := new(timerNode), c.sys().clock
+	c.ext.backoff = n
+	clock.at(n, clock.in(d), ringFunc(func() { c.signal(signal{kind: kind, backoff: n}) }))
 }
 
 // dropBackoff forgets a start that waits for its time.
@@ -491,7 +497,7 @@ func (c *core) renew() {
 		c.start()
 		return
 	}
-	ext.backoff = c.sys().clock.after(ext.backoffFor, func() { c.signal(signal{kind: sigStart}) })
+	c.beginBackoff(ext.backoffFor, sigStart)
 }
 
 // terminate ends the incarnation: the user's Terminate if it has one, its timers, its

@@ -93,12 +93,19 @@ func (c *core) regroupStep() {
 		return
 	}
 	if g.after > 0 {
-		after := g.after
+		c.beginBackoff(g.after, sigRegroup)
 		g.after = 0
-		c.ext.backoff = c.sys().clock.after(after, func() { c.signal(signal{kind: sigRegroup}) })
 		return
 	}
 	g.starting[len(g.starting)-1].signal(signal{kind: sigStart})
+}
+
+// regroupAfterBackoff goes on with the group whose backoff has passed.
+func (c *core) regroupAfterBackoff(backoff *timerNode) {
+	if ext := c.ext; ext.group != nil && ext.backoff == backoff {
+		ext.backoff = nil
+		c.regroupStep()
+	}
 }
 
 // halted notes that a member has been halted, or is gone.
