@@ -76,6 +76,12 @@ func (held) counterMsg() {}
 
 func newHeld() held { return held{make(chan struct{}), make(chan struct{})} }
 
+// enter is what the handler does.
+func (h held) enter() {
+	close(h.entered)
+	<-h.release
+}
+
 // inert handles nothing.
 func inert(*actor.Context[any], any) error { return nil }
 

@@ -154,21 +154,23 @@ func (c *core) resume() {
 		return
 	}
 	ext := c.needExt()
-	escalated, exit := ext.escalated, ext.exit
-	ext.failure, ext.escalated, ext.exit = nil, nil, nil
+	exit := ext.exit
+	ext.failure, ext.exit = nil, nil
 	c.setPhase(running)
 	c.armPassivation()
-	if exit != nil {
+	if exit != nil { // what had failed below waits for the directive about that as well
 		c.fail(exit)
 		return
+	}
+	escalated := ext.escalated
+	ext.escalated = nil
+	for _, s := range escalated { // what had failed below goes on as well
+		s.child.signal(signal{kind: sigResume})
 	}
 	if c.takeLostChild() {
 		c.halting = true
 		c.quit()
 		return
-	}
-	for _, s := range escalated { // what had failed below goes on as well
-		s.child.signal(signal{kind: sigResume})
 	}
 	if ext.group != nil && ext.backoff == nil { // else it goes on when that has passed
 		c.regroupStep()

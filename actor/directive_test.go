@@ -1,0 +1,89 @@
+package actor_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
+)
+
+// troubled begins as it is told to, and counts that. It fails with an error that it is told, stops at true, and passes on
+// other messages.
+type troubled struct {
+	begun  *int
+	begin  func(n int) error
+	passed chan any
+}
+
+func newTroubled(begin func(n int) error) troubled {
+	return troubled{begun: new(int), begin: begin, passed: make(chan any, 9)}
+}
+
+func (x troubled) Init(*actor.Context[any]) error {
+	*x.begun++
+	if x.begin == nil {
+		return nil
+	}
+	return x.begin(*x.begun)
+}
+
+func (x troubled) Receive(_ *actor.Context[any], m any) error {
+	switch m := m.(type) {
+	case error:
+		return m
+	case bool:
+		return actor.ErrStop
+	case held:
+		m.enter()
+	default:
+		x.passed <- m
+	}
+	return nil
+}
+
+func (x troubled) spawn(ctx *actor.Context[any], name string, opts ...actor.SpawnOption) actor.Ref[any] {
+	return actor.Spawn[any](ctx, name, func() troubled { return x }, opts...)
+}
+
+// always returns rules by which each failure leads to the directive.
+func always(d actor.Directive) actor.SuperviseOption {
+	return actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return d }))
+}
+
+// Also when it fails once more at once, since a linked actor has ended meanwhile.
+func TestAResumedActorResumesWhoEscalatedToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		linked := actor.SpawnFunc(sys, "linked", inert)
+		x, h := newTroubled(nil), newHeld()
+		var child actor.Ref[any]
+		above := actor.SpawnFunc(sys, "above", func(ctx *actor.Context[any], m any) error {
+			if m == "wait" {
+				h.enter()
+				return nil
+			}
+			actor.Spawn(ctx, "parent", func() *beginner {
+				return &beginner{begin: func(ctx *actor.Context[any]) error {
+					ctx.Link(linked.PID())
+					child = x.spawn(ctx, "child")
+					return nil
+				}}
+			}, always(actor.Escalate))
+			return nil
+		}, always(actor.Resume))
+		above.Tell(bg, "spawn")
+		above.Tell(bg, "wait")
+		<-h.entered
+		child.Tell(bg, errBroken)
+		child.Tell(bg, "behind")
+		synctest.Wait()
+		linked.Kill()
+		synctest.Wait()
+		close(h.release)
+		synctest.Wait()
+		if len(x.passed) != 1 {
+			t.Error("the child is still suspended")
+		}
+	})
+}
