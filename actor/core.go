@@ -316,6 +316,9 @@ func (c *core) takeSignals() []signal {
 // putBackSignals puts signals back that were not carried out, before newer ones.
 // REQUIRES: the turn owns c.
 func (c *core) putBackSignals(s []signal) {
+	if len(s) == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ext.signals = append(s, c.ext.signals...)

@@ -22,15 +22,15 @@ func (c *core) fail(err error) {
 		c.logFailure(err)
 		return
 	}
-	if c.phase == running && c.halting && c.traits.lifetime() != Permanent && len(c.waitingHandlers()) == 0 { // it has asked to stop: nobody need decide
-		c.logFailure(err)
-		c.beginStop(stopNow, Failed, err)
-		return
-	}
+	asked := c.phase == running && c.halting && c.traits.lifetime() != Permanent
 	c.needExt().failure = err
 	c.halting = false
 	c.setPhase(suspended)
 	c.logFailure(err)
+	if asked { // to stop: nobody need decide. It is carried out like a directive, when the message is put away
+		c.putBackSignals([]signal{{kind: sigGiveUp, err: err}})
+		return
+	}
 	c.parent.signal(signal{kind: sigFailed, child: c, err: err, bare: !c.impl().hasState()})
 }
 

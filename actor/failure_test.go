@@ -181,6 +181,70 @@ func TestAHandlerThatStopsAndFailsEnds(t *testing.T) {
 	})
 }
 
+// lingers stops and fails, and tells in its Terminate what it finds there.
+type lingers struct {
+	panics  bool
+	stashes error
+	sender  actor.PID
+}
+
+func (l *lingers) Receive(ctx *actor.Context[any], _ any) error {
+	ctx.Stop()
+	if l.panics {
+		panic("broken")
+	}
+	return errBroken
+}
+
+func (l *lingers) Terminate(ctx *actor.Context[any], _ error) {
+	l.stashes, l.sender = ctx.Stash(), ctx.Sender()
+}
+
+func TestTerminateHasNotTheMessageWhoseHandlerStoppedAndFailed(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		actortest.Run(t, func(k *actortest.Kit) {
+			l := &lingers{panics: panics}
+			ref := actor.Spawn[any](k.System(), "a", func() *lingers { return l })
+			sender := actor.SpawnFunc(k.System(), "sender", func(ctx *actor.Context[any], m any) error {
+				ref.Tell(ctx, m)
+				return nil
+			})
+			sender.Tell(k.Context(), 1)
+			k.Settle()
+			if l.stashes == nil || l.sender != (actor.PID{}) {
+				k.T().Errorf("panics %v: Terminate stashes the message, with the error %v, of the sender %v", panics, l.stashes, l.sender)
+			}
+			k.ExpectFailures(1)
+		})
+	}
+}
+
+// The waits of the others end, as with any other failure after which the actor stops.
+func TestAHandlerThatStopsAndFailsEndsAReentrantActor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		var waited error
+		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
+			if m == "wait" {
+				waited = ctx.Sleep(time.Hour)
+				return waited
+			}
+			ctx.Stop()
+			return errBroken
+		}, actor.Reentrant())
+		k.Watch(ref)
+		ref.Tell(k.Context(), "wait")
+		k.Settle()
+		ref.Tell(k.Context(), "stop")
+		if down := actortest.ExpectDown(k, ref); down.Reason != actor.Failed || !errors.Is(down.Err, errBroken) || k.Elapsed() > 0 {
+			k.T().Errorf("it ended with %+v after %v", down, k.Elapsed())
+		}
+		if !errors.Is(waited, context.Canceled) {
+			k.T().Errorf("the wait of the other ends with %v", waited)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
 func TestManyFailuresWithinTheWindowCostTheSame(t *testing.T) {
 	cost := func(n int) time.Duration {
 		began := time.Now()

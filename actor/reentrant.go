@@ -317,9 +317,7 @@ func (c *cell[M]) waitAside(leave func()) {
 		due, r.deferred = r.deferred, nil
 	}
 	c.core.mu.Unlock()
-	if len(due) > 0 {
-		c.core.putBackSignals(due)
-	}
+	c.core.putBackSignals(due)
 }
 
 // endResumed notes that the handler has returned, which had waited.
