@@ -3,6 +3,7 @@ package actor_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
@@ -86,4 +87,30 @@ func TestAResumedActorResumesWhoEscalatedToIt(t *testing.T) {
 			t.Error("the child is still suspended")
 		}
 	})
+}
+
+// Only a restart that ends the child is an exception.
+func TestAnActorMissesAChildThatEndsByItselfInARestartOfOthers(t *testing.T) {
+	for name, strategy := range map[string]actor.Strategy{"of the child as well": actor.AllForOne, "of others": actor.RestForOne} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				x := newTroubled(nil)
+				var needed, fails actor.Ref[any]
+				parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], _ any) error {
+					needed, fails = x.spawn(ctx, "needed", actor.Significant()), x.spawn(ctx, "fails")
+					return nil
+				}, actor.Supervise(strategy, actor.AutoStop(actor.AnySignificant), actor.Backoff(time.Hour, time.Hour)))
+				k.Watch(parent)
+				parent.Tell(k.Context(), 1)
+				k.Settle()
+				fails.Tell(k.Context(), errBroken)
+				k.Settle()
+				k.ExpectFailures(1)
+				needed.Stop()
+				if d := actortest.ExpectDown(k, parent); d.Reason != actor.Stopped || k.Elapsed() > 0 {
+					k.T().Errorf("ended as %v, after %v", d.Reason, k.Elapsed())
+				}
+			})
+		})
+	}
 }

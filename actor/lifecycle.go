@@ -447,11 +447,10 @@ func (c *core) stopChildren(mode stopMode) {
 
 // childEnded goes on with the next child. REQUIRES: the turn owns c.
 func (c *core) childEnded(child *core) {
-	regrouped := c.ext.group != nil
-	c.halted(child, true)
-	if !regrouped {
+	if !c.ext.group.ends(child) {
 		c.stopWithout(child)
 	}
+	c.halted(child, true)
 	switch c.phase {
 	case stopping:
 		c.stopChildren(c.ext.end)

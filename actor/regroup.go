@@ -168,3 +168,11 @@ func (g *group) failed(s signal) bool {
 	g.later = append(g.later, s)
 	return false
 }
+
+// ends reports whether the restart is what has ended a child: a temporary member, when its turn to be halted had come.
+func (g *group) ends(child *core) bool {
+	if g == nil || len(g.halting) == 0 {
+		return false
+	}
+	return g.halting[len(g.halting)-1] == child && child.traits.lifetime() == Temporary
+}
