@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,4 +114,23 @@ func TestAnActorMissesAChildThatEndsByItselfInARestartOfOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// It was never one of the children that its parent does not outlive.
+func TestNobodyMissesASignificantChildThatTrySpawnCouldNotStart(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		x := newTroubled(func(int) error { return errBroken })
+		parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.TrySpawn[any](ctx, "child", func() troubled { return x }, actor.Significant())
+			if !errors.Is(err, errBroken) {
+				k.T().Errorf("got %v", err)
+			}
+			return nil
+		}, actor.Supervise(actor.OneForOne, actor.AutoStop(actor.AnySignificant)))
+		parent.Tell(k.Context(), 1)
+		k.Settle()
+		if _, err := k.System().Inspect("/parent", 0); err != nil {
+			k.T().Errorf("the parent has ended: %v", err)
+		}
+	})
 }

@@ -16,8 +16,9 @@ func Significant() SpawnOption { return spawnOption(func(c *spawnConfig) { c.sig
 
 // AutoStop stops the actor when [Significant] children of it have ended, like OTP's auto_shutdown: for
 // an actor that exists only for the work of its children. It does not matter how they have ended,
-// except that a child does not count if a restart together with its siblings ends it. Without AutoStop
-// no child is significant. It is not for the actors at the root: [NewSystem] panics.
+// except that a child does not count if a restart together with its siblings ends it, or if [TrySpawn]
+// returned an error for it. Without AutoStop no child is significant. It is not for the actors at the
+// root: [NewSystem] panics.
 func AutoStop(when Significance) SupervisionOption {
 	required(when == AnySignificant || when == AllSignificant, "AutoStop: it takes AnySignificant or AllSignificant")
 	return func(s *supervision) { s.autoStop = when }

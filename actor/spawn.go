@@ -125,10 +125,23 @@ func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 		c.beginPassive()
 		return Ref[M]{c}, nil
 	}
-	if err = c.core.firstTurn(func(err error) { c.core.beginStop(stopNow, Failed, err) }); err != nil {
+	if err = c.core.firstTurn(c.core.abandon); err != nil {
 		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.core.fullPath(), err)
 	}
 	return Ref[M]{c}, nil
+}
+
+// abandon ends an actor whose spawner learns that its first Init has failed. So it was never one of the children that the
+// parent does not outlive.
+func (c *core) abandon(err error) {
+	p := c.parent
+	p.mu.Lock()
+	if c.isSignificant() {
+		c.flags.And(^significant)
+		p.ext.significant--
+	}
+	p.mu.Unlock()
+	c.beginStop(stopNow, Failed, err)
 }
 
 // stateMaker is newActor as the cell keeps it: without a closure that would be allocated.

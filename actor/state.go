@@ -94,7 +94,7 @@ const (
 	gated                          // the actor has a gate; set before others can see it
 	virtual                        // the actor is the activation of a virtual one; set before others can see it
 	draining                       // the drain mark is in the mailbox, which takes nothing any more; set under mu
-	significant                    // the actor's parent may not outlive it; set before others can see it
+	significant                    // the actor's parent may not outlive it; set before others can see it, cleared if TrySpawn fails, under parent.mu
 
 	depthShift = 10
 )
