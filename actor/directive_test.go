@@ -1,6 +1,7 @@
 package actor_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,125 @@ func TestAResumedActorResumesWhoEscalatedToIt(t *testing.T) {
 		synctest.Wait()
 		if len(x.passed) != 1 {
 			t.Error("the child is still suspended")
+		}
+	})
+}
+
+// An actor without a state to go on with, or whose state may be ahead of what its gate lets go, cannot be resumed.
+func TestATemporaryActorIsNotRestartedByResume(t *testing.T) {
+	failsFirst := func(n int) error {
+		if n == 1 {
+			return errBroken
+		}
+		return nil
+	}
+	for name, test := range map[string]struct {
+		decide actor.Directive
+		begin  func(int) error
+		opts   []actor.SpawnOption
+	}{
+		"after its Init":                   {actor.Resume, failsFirst, nil},
+		"after its Init, by an escalation": {actor.Escalate, failsFirst, nil},
+		"with a gate":                      {actor.Resume, nil, []actor.SpawnOption{actor.Gated(openGate{})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				k.AllowFailures()
+				x := newTroubled(test.begin)
+				above := actor.SpawnFunc(k.System(), "above", func(ctx *actor.Context[any], _ any) error {
+					parent := actor.SpawnFunc(ctx, "parent", func(ctx *actor.Context[any], _ any) error {
+						x.spawn(ctx, "child", append(test.opts, actor.Temporary)...).Tell(context.Background(), errBroken)
+						return nil
+					}, always(test.decide))
+					parent.Tell(ctx, 1)
+					return nil
+				}, always(actor.Resume))
+				above.Tell(k.Context(), 1)
+				k.Settle()
+				if _, err := actor.LookupPath[any](k.System(), "/above/parent/child"); err == nil || *x.begun != 1 {
+					k.T().Errorf("it begins %d times, %v", *x.begun, err)
+				}
+			})
+		})
+	}
+}
+
+// A drain ends the restart of its siblings; what it did about a failure that was not decided yet, it leaves to the decider.
+func TestAFailureBesideARestartOfOthersIsDecidedAlsoInADrain(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts   []actor.SpawnOption
+		begins int
+	}{
+		"temporary": {[]actor.SpawnOption{actor.Temporary}, 1},
+		"stop":      {[]actor.SpawnOption{actor.Guardian(always(actor.Stop))}, 1},
+		"restart":   {nil, 2},
+		"resume":    {[]actor.SpawnOption{actor.Guardian(always(actor.Resume))}, 1},
+	} {
+		for _, strategy := range []actor.Strategy{actor.RestForOne, actor.AllForOne} { // in the latter it is a member, still to be halted
+			t.Run(name+", "+strategy.String(), func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					k.AllowFailures()
+					x, y, z, h := newTroubled(nil), newTroubled(nil), newTroubled(nil), newHeld()
+					var other, waits, fails actor.Ref[any]
+					parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], _ any) error {
+						other = x.spawn(ctx, "other", test.opts...)
+						fails = y.spawn(ctx, "fails")
+						waits = z.spawn(ctx, "waits")
+						return nil
+					}, actor.Supervise(strategy))
+					parent.Tell(k.Context(), 1)
+					k.Settle()
+					waits.Tell(k.Context(), h)
+					<-h.entered
+					fails.Tell(k.Context(), errBroken)
+					fails.Tell(k.Context(), "behind")
+					k.Settle() // the restart waits for the youngest
+					other.Tell(k.Context(), errBroken)
+					other.Tell(k.Context(), "behind")
+					k.Settle()
+					parent.Drain()
+					close(h.release)
+					k.Settle()
+					goesOn := name == "restart" || name == "resume"
+					if *x.begun != test.begins || (len(x.passed) == 1) != goesOn {
+						k.T().Errorf("it begins %d times, want %d, and handles %d messages after that", *x.begun, test.begins, len(x.passed))
+					}
+					if *y.begun != 2 || len(y.passed) != 1 { // about this one it was decided
+						k.T().Errorf("who has failed before begins %d times, and handles %d messages after that", *y.begun, len(y.passed))
+					}
+				})
+			})
+		}
+	}
+}
+
+// The restart of its group, which another failure brings, has done that.
+func TestAFailureIsDoneWithWhenItsActorWasRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		h := newHeld()
+		x, y := newTroubled(nil), newTroubled(func(n int) error {
+			if n == 2 {
+				h.enter()
+				return errBroken
+			}
+			return nil
+		})
+		var older, younger actor.Ref[any]
+		parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[any], _ any) error {
+			older, younger = x.spawn(ctx, "older"), y.spawn(ctx, "younger")
+			return nil
+		}, actor.Supervise(actor.AllForOne))
+		parent.Tell(bg, 1)
+		synctest.Wait()
+		younger.Tell(bg, errBroken)
+		<-h.entered
+		older.Tell(bg, errBroken) // it runs again, and the younger one is in its Init
+		synctest.Wait()
+		close(h.release)
+		synctest.Wait()
+		if *x.begun != 3 || *y.begun != 3 {
+			t.Errorf("they begin %d and %d times, want 3 for two restarts", *x.begun, *y.begun)
 		}
 	})
 }

@@ -150,7 +150,11 @@ func (c *core) resume() {
 		return
 	}
 	if !c.impl().hasState() || c.isGated() { // its Init failed, or its state may be ahead of what its gate lets go: there is nothing to go on with
-		c.beginRestart(0)
+		if c.traits.lifetime() == Temporary {
+			c.givenUp(c.needExt().failure)
+		} else {
+			c.beginRestart(0)
+		}
 		return
 	}
 	ext := c.needExt()
@@ -190,15 +194,12 @@ func (c *core) restartNow() {
 	}
 }
 
-// releaseMember lets an actor go on by itself that a group restart has halted, was about
-// to halt, or had left for later: the group is given up.
+// releaseMember lets an actor go on by itself that a group restart has halted, or was about to halt: the
+// group is given up. One that has failed waits for the directive about that.
 func (c *core) releaseMember() {
 	ext := c.needExt()
 	ext.halted, ext.member = false, false
-	switch {
-	case c.phase == suspended:
-		c.beginRestart(0)
-	case c.phase == restarting && ext.ended && ext.backoff == nil:
+	if c.phase == restarting && ext.ended && ext.backoff == nil {
 		c.start()
 	}
 }

@@ -134,7 +134,7 @@ func (c *core) defers(s signal) bool {
 	case sigQuit, sigYield: // who waits may wait once more
 	case sigStart: // it concerns an incarnation that nobody is in
 		return false
-	case sigExit, sigResume:
+	case sigExit, sigResume, sigRelease:
 		if len(c.ext.reentry.deferred) == 0 {
 			return false
 		}
@@ -143,11 +143,6 @@ func (c *core) defers(s signal) bool {
 			return false // and is late
 		}
 		ends = true
-	case sigRelease:
-		if c.phase == running && len(c.ext.reentry.deferred) == 0 {
-			return false
-		}
-		ends = c.phase == suspended
 	default:
 		ends = true
 	}

@@ -11,10 +11,11 @@ import (
 // stopped; then, after the backoff, they are started again, the oldest first, each
 // after the Init of the one before has returned.
 type group struct {
+	failed   *core   // it is restarted with the others
 	halting  []*core // still to be halted, oldest first; the last one is on its way
 	starting []*core // halted, youngest first; once halting is empty the last one is on its way
 	after    time.Duration
-	later    []signal // failures of children that are not concerned, until we are done
+	later    []signal // other failures: of children that are not concerned, until we are done, or of those that are, until they are halted
 }
 
 // regroup restarts the children that the strategy says. REQUIRES: the turn owns c.
@@ -29,7 +30,7 @@ func (c *core) regroup(failed *core, after time.Duration) {
 	if c.kind.super.strategy == RestForOne {
 		members = members[i:]
 	}
-	next := &group{halting: members, after: after}
+	next := &group{failed: failed, halting: members, after: after}
 	if before := c.ext.group; before != nil {
 		next.later = before.later
 		for _, child := range slices.Backward(before.starting) { // halted by the group before, and not of this one
@@ -63,13 +64,14 @@ func (c *core) disband(release bool) {
 	if !release {
 		return
 	}
-	for _, s := range g.later {
-		s.child.signal(signal{kind: sigRelease})
-	}
 	slices.Reverse(g.starting)
 	for _, child := range slices.Concat(g.starting, g.halting) {
 		child.signal(signal{kind: sigRelease})
 	}
+	if slices.Contains(g.halting, g.failed) { // about it was decided
+		g.failed.signal(signal{kind: sigRestart})
+	}
+	c.putBackSignals(g.later)
 }
 
 // regroupStep does the next thing.
@@ -87,9 +89,7 @@ func (c *core) regroupStep() {
 	if len(g.starting) == 0 {
 		c.ext.group = nil
 		c.setRegrouping(false)
-		for _, s := range g.later {
-			c.supervise(s)
-		}
+		c.putBackSignals(g.later)
 		return
 	}
 	if g.after > 0 {
@@ -114,6 +114,7 @@ func (c *core) halted(child *core, gone bool) {
 	if g == nil {
 		return
 	}
+	g.later = slices.DeleteFunc(g.later, func(s signal) bool { return s.child == child }) // the restart has done that
 	if i := lastIndex(g.halting, child); i >= 0 {
 		g.halting = slices.Delete(g.halting, i, i+1)
 		if !gone {
@@ -155,14 +156,10 @@ func (c *core) started(child *core) {
 	}
 }
 
-// failed sorts a failure that comes while the group restarts. It reports true when the
+// noteFailure sorts a failure that comes while the group restarts. It reports true when the
 // failure is that of a member's new Init: then the restart begins anew.
-func (g *group) failed(s signal) bool {
-	child := s.child
-	if slices.Contains(g.halting, child) {
-		return false // it is going to be halted anyway
-	}
-	if slices.Contains(g.starting, child) {
+func (g *group) noteFailure(s signal) (anew bool) {
+	if slices.Contains(g.starting, s.child) {
 		return true
 	}
 	g.later = append(g.later, s)

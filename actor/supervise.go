@@ -29,7 +29,8 @@ const (
 	// what happens without a decider.
 	Restart Directive = iota
 	// Resume continues with the next message and the present state. An actor whose Init failed has
-	// no state: it is restarted. A Temporary actor is stopped by Restart, and resumed by Resume.
+	// no state, and that of a [Gated] one may be ahead of what has left: they are restarted. A Temporary
+	// actor is stopped where another one would be restarted, and otherwise resumed by Resume.
 	Resume
 	// Stop ends the actor; whoever watches it gets a Down with the reason Failed.
 	Stop
@@ -192,7 +193,7 @@ func (c *core) supervise(s signal) {
 		child.signal(signal{kind: sigGiveUp, err: err})
 		return
 	}
-	if g := c.needExt().group; g != nil && !g.failed(s) {
+	if g := c.needExt().group; g != nil && !g.noteFailure(s) {
 		return
 	}
 	d := Restart
