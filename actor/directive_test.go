@@ -254,3 +254,23 @@ func TestNobodyMissesASignificantChildThatTrySpawnCouldNotStart(t *testing.T) {
 		}
 	})
 }
+
+// It is restarted, as it would be at any other time.
+func TestShutdownHandlesWhatIsQueuedBehindTheStopOfAPermanentActor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		x, h := newTroubled(nil), newHeld()
+		ref := actor.Spawn[any](sys, "", func() troubled { return x }, actor.Permanent)
+		for _, m := range []any{h, true, 1, true, 2} {
+			ref.Tell(bg, m)
+		}
+		<-h.entered
+		go func() {
+			synctest.Wait() // for the shutdown, which waits for the handler
+			close(h.release)
+		}()
+		if report, err := sys.Shutdown(bg); err != nil || len(x.passed) != 2 || *x.begun != 3 || report.DeadLetters != 0 {
+			t.Errorf("handled %d of 2, in %d incarnations: %+v, %v", len(x.passed), *x.begun, report, err)
+		}
+	})
+}

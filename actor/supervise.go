@@ -185,7 +185,7 @@ func (s *supervision) count(failures *[]time.Time) int {
 // that stopped of its own accord. REQUIRES: the turn owns c.
 func (c *core) supervise(s signal) {
 	child, err := s.child, s.err
-	if c.phase == stopping && c.ext.end == stopDrain && err != nil {
+	if c.phase == stopping && c.ext.end == stopDrain {
 		c.superviseDraining(s)
 		return
 	}
@@ -196,11 +196,7 @@ func (c *core) supervise(s signal) {
 	if g := c.needExt().group; g != nil && !g.noteFailure(s) {
 		return
 	}
-	d := Restart
-	if err != nil {
-		d = c.decide(s)
-	}
-	switch d = s.possible(d); d {
+	switch c.directive(s) {
 	case Resume:
 		child.signal(signal{kind: sigResume})
 	case Stop:
@@ -210,6 +206,14 @@ func (c *core) supervise(s signal) {
 	default:
 		c.restartChild(child, err)
 	}
+}
+
+// directive returns what is to be done about a child. REQUIRES: the turn owns c.
+func (c *core) directive(s signal) Directive {
+	if s.err == nil { // it is permanent, and has stopped of its own accord
+		return Restart
+	}
+	return s.possible(c.decide(s))
 }
 
 // decide asks the actor's decider. REQUIRES: the turn owns c.
@@ -234,10 +238,10 @@ func (s signal) possible(d Directive) Directive {
 	return d
 }
 
-// superviseDraining decides while the children handle the rest of their mail: one that fails
-// goes on with it if it may, by itself, since its siblings are gone or about to be.
+// superviseDraining decides while the children handle the rest of their mail: one that fails, or is permanent and
+// stops of its own accord, goes on with it if it may, by itself, since its siblings are gone or about to be.
 func (c *core) superviseDraining(s signal) {
-	d := s.possible(c.decide(s))
+	d := c.directive(s)
 	after, ok := time.Duration(0), d == Resume
 	if d == Restart {
 		_, after, ok = c.mayRestart(s.child)
