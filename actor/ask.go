@@ -166,6 +166,9 @@ func (i inquiry) split(waits []inquiry) []inquiry {
 // answerer is who has to answer a request that was promised or forwarded, nil when that is not known.
 type answerer struct{ c *core }
 
+// shared is the answerer of a request that went to several, whatever one of them does with it: any other may answer.
+var shared = new(answerer)
+
 // isFor reports whether the handler handles the request of that ask.
 func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
 
@@ -623,11 +626,25 @@ type pendingAsk interface {
 	interrupter
 	reject(err error, w *worker) bool // false: nobody waits any more, or others may still answer
 	share(n int)                      // n actors get the request: only the last rejection counts
-	passTo(c *core)                   // c has to answer it now, nil when that is not known
+	passTo(c *core)                   // c has to answer it now, nil when that is not known; without effect if it is shared
 	asker() (ctx context.Context, deadline time.Time)
 	sentBy(from *core)                       // before it is sent
 	settle(decode func(into any) error) bool // ends the ask with an answer from another system, see FarAsk
 	sender() *core
+}
+
+// share and passTo are those of each pendingAsk.
+func share(others *atomic.Int32, at *atomic.Pointer[answerer], n int) {
+	if n > 1 { // before one of them has it
+		at.Store(shared)
+		others.Add(int32(n - 1))
+	}
+}
+
+func passTo(at *atomic.Pointer[answerer], c *core) {
+	if at.Load() != shared {
+		at.Store(&answerer{c})
+	}
 }
 
 // call is an ask under way, all of it: it is the one thing that an ask allocates. It is
@@ -721,13 +738,13 @@ func (a *call[R]) sentBy(from *core) { a.pause.from = from }
 
 func (a *call[R]) sender() *core { return a.pause.from }
 
-func (a *call[R]) passTo(c *core) { a.answerer.Store(&answerer{c}) }
+func (a *call[R]) passTo(c *core) { passTo(&a.answerer, c) }
 
 func (a *call[R]) passedTo() *answerer { return a.answerer.Load() }
 
 func (a *call[R]) request() interrupter { return a }
 
-func (a *call[R]) share(n int) { a.others.Add(int32(n - 1)) }
+func (a *call[R]) share(n int) { share(&a.others, &a.answerer, n) }
 
 func (a *call[R]) settle(decode func(into any) error) bool {
 	if a.settled.Load() {

@@ -99,8 +99,8 @@ func (r *FarRequest) settle(decode func(into any) error) bool {
 // notDecoded says that an answer is not what the asker wants.
 func notDecoded(err error) error { return fmt.Errorf("%w: the answer: %w", ErrNotAccepted, err) }
 
-func (r *FarRequest) share(n int)         { r.others.Add(int32(n - 1)) }
-func (r *FarRequest) passTo(c *core)      { r.answerer.Store(&answerer{c}) }
+func (r *FarRequest) share(n int)         { share(&r.others, &r.answerer, n) }
+func (r *FarRequest) passTo(c *core)      { passTo(&r.answerer, c) }
 func (r *FarRequest) passedTo() *answerer { return r.answerer.Load() }
 func (r *FarRequest) sentBy(from *core)   { r.from = from }
 func (r *FarRequest) sender() *core       { return r.from }

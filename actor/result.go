@@ -300,14 +300,15 @@ func passOn[N any](sys *System, dst target[N], e envelope[N], ask pendingAsk, w 
 		return
 	}
 	if ask != nil {
-		rejectCycle(e.from(), dst.waitedOn(), ask)
+		rejectCycle(e.from(), ask)
 	}
 }
 
 // rejectCycle ends an ask that was passed on to an actor which waits for the asker, or for the ask's future. As with
-// asks that cross each other, who has to answer is known before one looks. asker is nil for nobody in the system.
-func rejectCycle(asker, to *core, ask pendingAsk) {
-	if err := asker.deadlock(to, ask); err != nil {
+// asks that cross each other, who has to answer is known before one looks; if it is shared, that is nobody. asker is
+// nil for nobody in the system.
+func rejectCycle(asker *core, ask pendingAsk) {
+	if err := asker.deadlock(targetOf(ask, nil), ask); err != nil {
 		ask.reject(err, nil)
 	}
 }

@@ -3,6 +3,8 @@ package actor_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
 	"github.com/greenroom-go/greenroom/actortest"
@@ -51,5 +53,86 @@ func TestRoutedReferencePassesOnWhatItGets(t *testing.T) {
 			k.T().Errorf("address %v, want the owner's", nobody.PID())
 		}
 		k.ExpectFailures(3)
+	})
+}
+
+// forwardedAndAnswered is a request that goes to two at once: after a second the one forwards it to last, and after three
+// the other answers it with 7.
+func forwardedAndAnswered(t *testing.T, sys *actor.System, last actor.Ref[any]) actor.Ref[get] {
+	after := func(d time.Duration, f func(ctx *actor.Context[get], m get) error) actor.Ref[get] {
+		return actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
+			if err := ctx.Sleep(d); err != nil {
+				return err
+			}
+			return f(ctx, m)
+		})
+	}
+	forwards := after(time.Second, func(ctx *actor.Context[get], _ get) error { return actor.Forward(ctx, last) })
+	answers := after(3*time.Second, func(ctx *actor.Context[get], m get) error {
+		actor.Reply(ctx, m, 7)
+		return nil
+	})
+	both, err := actor.Routed(sys, answers.PID(), func(_ get, to func(actor.Ref[get])) { to(forwards); to(answers) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return both
+}
+
+// The asker waits for whoever answers first: that one receiver waits for the asker keeps the other from nothing.
+func TestAForwardOfASharedRequestIsNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 2)
+		var asker actor.Ref[any]
+		last := actor.SpawnFunc(sys, "last", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.Ask(ctx, asker, askBack{})
+			errs <- err
+			return nil
+		})
+		both := forwardedAndAnswered(t, sys, last)
+		asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			_, err := actor.Ask(ctx, both, get{})
+			errs <- err
+			return nil
+		})
+		asker.Tell(bg, "go")
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Who gets the request waits for the asker already: it may refuse the request later, and that would be its second rejection.
+func TestAForwardOfASharedRequestRejectsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		outcome := make(chan error, 1)
+		var asker actor.Ref[any]
+		last := actor.SpawnFunc(sys, "last", func(ctx *actor.Context[any], m any) error {
+			if _, ok := m.(get); ok {
+				return actor.Refuse(ctx, errors.New("no"))
+			}
+			_, _ = actor.Ask(ctx, asker, askBack{}, actor.Within(2*time.Second))
+			return nil
+		})
+		both := forwardedAndAnswered(t, sys, last)
+		asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], _ any) error {
+			_, err := actor.Ask(ctx, both, get{})
+			outcome <- err
+			return nil
+		})
+		asker.Tell(bg, "go")
+		synctest.Wait()
+		last.Tell(bg, "go")
+		if err := <-outcome; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -418,7 +418,7 @@ func (h Held[M]) Send(to Ref[M]) (sent bool) {
 		return false
 	case verdictTaken:
 		if asked {
-			rejectCycle(h.e.from(), dst.waitedOn(), ask)
+			rejectCycle(h.e.from(), ask)
 		}
 	default:
 		h.refuse(v.reason(), v.err())
