@@ -52,7 +52,8 @@ func (a *askForRoom) now() interrupter {
 	return a.room
 }
 
-func (a *askForRoom) passedTo() *answerer  { return a.now().passedTo() }
+// passedTo implements interrupter: whoever makes room for a request has to answer it, also where middleware has sent it.
+func (a *askForRoom) passedTo() *answerer  { return a.ask.passedTo() }
 func (a *askForRoom) request() interrupter { return a.now().request() }
 
 // over implements interrupter: the request may come in meanwhile.

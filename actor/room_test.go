@@ -539,3 +539,77 @@ func TestAStopBeforeTheWaitForRoomEndsTheAsk(t *testing.T) {
 		}
 	})
 }
+
+// redirectedToFull asks meant, and the request is sent elsewhere, to an actor that has no room for it before h is released.
+// who asks the asker back: /full then, or /meant when it is told something.
+func redirectedToFull(t *testing.T, h held, who string) (meant actor.Ref[any], outcome, back chan error) {
+	var asker, full actor.Ref[any]
+	outcome, back = make(chan error, 1), make(chan error, 1)
+	askAsker := func(ctx *actor.Context[any]) {
+		if ctx.Self().PID().Path() == who {
+			_, err := actor.Ask(ctx, asker, askBack{})
+			back <- err
+		}
+	}
+	sys := actortest.NewSystem(t, actor.BeforeSend(func(_ context.Context, s *actor.Sending) error {
+		if _, ok := s.Message.(get); ok {
+			s.To = full.PID()
+		}
+		return nil
+	}))
+	full = actor.SpawnFunc(sys, "full", func(ctx *actor.Context[any], m any) error {
+		switch m := m.(type) {
+		case get:
+			actor.Reply(ctx, m, 1)
+		case string:
+			if m == "first" {
+				close(h.entered)
+				_ = actor.Blocking(ctx, func() error { <-h.release; return nil })
+				askAsker(ctx)
+			}
+		}
+		return nil
+	}, actor.Bounded(1, actor.Block))
+	meant = actor.SpawnFunc(sys, "meant", func(ctx *actor.Context[any], _ any) error {
+		askAsker(ctx)
+		return nil
+	})
+	asker = actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[any], m any) error {
+		if m, ok := m.(askBack); ok {
+			actor.Reply(ctx, m, 1)
+			return nil
+		}
+		_, err := actor.Ask(ctx, meant, get{})
+		outcome <- err
+		return nil
+	})
+	h.fill(full)
+	asker.Tell(bg, "go")
+	synctest.Wait() // it waits for room
+	return meant, outcome, back
+}
+
+func TestAnAskOfWhoWaitsForRoomElsewhereIsNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeld()
+		meant, outcome, back := redirectedToFull(t, h, "/meant")
+		meant.Tell(bg, "go")
+		synctest.Wait()
+		close(h.release)
+		if err := <-back; err != nil {
+			t.Errorf("who was to be asked first: %v", err)
+		}
+		if err := <-outcome; err != nil {
+			t.Errorf("who waited for room: %v", err)
+		}
+	})
+}
+
+func TestACycleThroughAWaitForRoomElsewhereIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeld()
+		_, _, back := redirectedToFull(t, h, "/full")
+		close(h.release)
+		failsAtOnce(t, back)
+	})
+}
