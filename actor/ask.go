@@ -417,16 +417,46 @@ type search struct {
 	call   interrupter // the wait that it looks for, or an ask for whose outcome somebody waits
 	failed *core       // if not nil, it looks for any wait for that one that its supervisor must end
 	steps  int
-	names  bool    // keep the path
-	path   []*core // from the first who waits to the one who waits with call
+	been   map[visit]struct{} // what it has followed, from the step searchPlain on
+	names  bool               // keep the path
+	path   []*core            // from the first who waits to the one who waits with call
+}
+
+// searchPlain is after how many steps a search notes where it has been. Most chains are shorter, and then that need not be
+// allocated. Where each of several handlers waits for several others there are more ways than anybody could follow.
+const searchPlain = 64
+
+// visit is all by which the rest of a chain may differ: see waitingFor, and leads for waits.
+type visit struct {
+	at      *core
+	request interrupter // which at is to answer, if it is reentrant; nil if it is to end
+	waits   [2]bool     // whether there is a call, and a last one
+}
+
+// again reports whether the search has followed the chain from there before.
+func (s *search) again(at *core, call, last interrupter) bool {
+	if s.steps++; s.steps <= searchPlain {
+		return false
+	}
+	v := visit{at: at, waits: [2]bool{call != nil, last != nil}}
+	if call != nil && at.traits.reentrant() {
+		v.request = call.request()
+	}
+	if _, been := s.been[v]; been {
+		return true
+	}
+	if s.been == nil {
+		s.been = make(map[visit]struct{})
+	}
+	s.been[v] = struct{}{}
+	return false
 }
 
 // leads reports whether the chain of those who wait leads from at, for whom somebody waits with
 // that call, to the wait that is looked for. last is the last call on the way, which call is unless that is nil.
 func (s *search) leads(at *core, call, last interrupter) bool {
 	begin := len(s.path)
-	for at != nil && s.steps < waitChainMax {
-		s.steps++
+	for at != nil && s.steps < waitChainMax && !s.again(at, call, last) {
 		if s.names {
 			s.path = append(s.path, at)
 		}

@@ -521,3 +521,45 @@ func TestTwoThatWaitForRoomInEachOtherAreTold(t *testing.T) {
 		}
 	})
 }
+
+// Each of many reentrant actors waits twice for the end of the next one: there are 2²⁰ ways along them, and the cycle lies
+// beside those.
+func TestACycleBesideManyWaysIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		errs := make(chan error, 1)
+		var plain actor.Ref[any]
+		layers := make([]actor.Ref[any], 21)
+		for i := range layers {
+			layers[i] = actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], m any) (err error) {
+				if m == "ask" {
+					_, err = actor.Ask(ctx, plain, askBack{})
+				} else {
+					_, err = layers[i+1].Wait(ctx)
+				}
+				return err
+			}, actor.Reentrant())
+		}
+		plain = actor.SpawnFunc(sys, "plain", func(ctx *actor.Context[any], m any) error {
+			if m, ok := m.(askBack); ok {
+				actor.Reply(ctx, m, 1)
+				return nil
+			}
+			if err := ctx.Sleep(time.Second); err != nil { // until the ask is there
+				return err
+			}
+			_, err := layers[0].Wait(ctx, actor.Within(time.Minute))
+			errs <- err
+			return nil
+		})
+		for _, layer := range layers[:len(layers)-1] {
+			layer.Tell(bg, "wait")
+			layer.Tell(bg, "wait")
+		}
+		synctest.Wait()
+		plain.Tell(bg, "go")
+		layers[0].Tell(bg, "ask")
+		<-time.After(time.Second)
+		failsAtOnce(t, errs)
+	})
+}
