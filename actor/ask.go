@@ -610,6 +610,8 @@ type Promised[R any] struct {
 	of  *core         // whose gate the answer goes through, nil for none
 
 	restarts uint64 // of that actor when the promise was made
+
+	spent atomic.Bool // the ask has its one rejection, or an answer that the gate may make one: a shared ask counts them
 }
 
 // lost ends the ask, and reports true, when the promise is that of an incarnation of a gated actor
@@ -618,18 +620,21 @@ func (p *Promised[R]) lost() bool {
 	if p.of.restarts() == p.restarts {
 		return false
 	}
-	p.ask.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped), nil)
+	p.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped))
 	return true
 }
+
+// reject is Reject without a gate.
+func (p *Promised[R]) reject(err error) bool { return !p.spent.Swap(true) && p.ask.reject(err, nil) }
 
 // Resolve answers. It reports false when nobody waits any more.
 func (p *Promised[R]) Resolve(answer R) bool {
 	switch {
-	case p.ask == nil:
+	case p.ask == nil || p.spent.Load():
 		return false
 	case p.of == nil:
 		return p.ask.resolve(answer, nil, nil)
-	case p.ask.over() || p.lost():
+	case p.ask.over() || p.lost() || p.spent.Swap(true):
 		return false
 	}
 	answerHeld(p.of, p.ask, answer)
@@ -642,8 +647,8 @@ func (p *Promised[R]) Reject(err error) bool {
 	case p.ask == nil:
 		return false
 	case p.of == nil:
-		return p.ask.reject(err, nil)
-	case p.ask.over() || p.lost():
+		return p.reject(err)
+	case p.ask.over() || p.lost() || p.spent.Swap(true):
 		return false
 	}
 	rejectHeld(p.of, p.ask, err)

@@ -136,3 +136,24 @@ func TestAForwardOfASharedRequestRejectsNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestASecondRejectionByAPromiseDoesNotCount(t *testing.T) {
+	for name, opts := range map[string][]actor.SpawnOption{"plain": nil, "gated": {actor.Gated(openGate{})}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				last := actor.SpawnFunc(sys, "last", func(ctx *actor.Context[any], m any) error {
+					p := actor.Promise(ctx, m.(get))
+					p.Reject(errors.New("no"))
+					if p.Reject(errors.New("no again")) || p.Resolve(1) {
+						t.Error("the second call counts")
+					}
+					return nil
+				}, opts...)
+				if n, err := actor.Ask(bg, forwardedAndAnswered(t, sys, last), get{}); n != 7 || err != nil {
+					t.Errorf("the answer is %d, %v", n, err)
+				}
+			})
+		})
+	}
+}
