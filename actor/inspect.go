@@ -47,9 +47,12 @@ func (s *System) Stats() Stats {
 	return st
 }
 
-func (s *System) deadLetterCount() (n uint64) {
+// lostMessages returns how many dead letters no newer message has taken the place of.
+func (s *System) lostMessages() (n uint64) {
 	for r := range reasons {
-		n += s.dead.counts[r].Load()
+		if r != Conflated {
+			n += s.dead.counts[r].Load()
+		}
 	}
 	return n
 }

@@ -198,3 +198,25 @@ func TestTheReportOfShutdownCountsWhatAPipeSends(t *testing.T) {
 		}
 	})
 }
+
+// A newer message has taken the place of each: that is no loss, and the shutdown has nothing to do with it.
+func TestTheReportOfShutdownCountsNoReplacedMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		slow := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[int], _ int) error { return ctx.Sleep(time.Second) },
+			actor.Conflate(func(int) int { return 0 }))
+		actor.SpawnFunc(sys, "sender", func(ctx *actor.Context[int], _ int) error {
+			if err := ctx.Sleep(time.Second); err != nil { // until the shutdown has begun
+				return err
+			}
+			for i := range 100 {
+				slow.Tell(ctx, i)
+			}
+			return nil
+		}).Tell(bg, 1)
+		report, err := sys.Shutdown(bg)
+		if n := sys.Stats().DeadLettersByReason["conflated"]; err != nil || report.DeadLetters != 0 || n == 0 {
+			t.Errorf("the report has %d dead letters, and %d were replaced: %v", report.DeadLetters, n, err)
+		}
+	})
+}

@@ -187,8 +187,8 @@ type Report struct {
 	// those that were then killed while their handler still runs. What such a handler does has no
 	// effect.
 	Unfinished []Info
-	// DeadLetters counts the messages that were not handled because of the
-	// shutdown.
+	// DeadLetters counts the messages that became dead letters during the shutdown, but for those
+	// with the reason [Conflated].
 	DeadLetters uint64
 	// Took is how long it lasted.
 	Took time.Duration
@@ -209,7 +209,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if c, _ := caller(ctx); c != nil && c.sys() == s {
 		return Report{}, fmt.Errorf("shut down %s: %s would wait for its own end: %w", s.name, c.fullPath(), ErrDeadlock)
 	}
-	began, before := time.Now(), s.deadLetterCount()
+	began, before := time.Now(), s.lostMessages()
 	s.root.impl().drain()
 	var err error
 	if !s.await(ctx.Done()) {
@@ -229,7 +229,7 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	}
 	s.clock.close()
 	left := len(report.Unfinished) == 0 && s.workersLeft(ctx) // and what they have sent is booked
-	report.DeadLetters = s.deadLetterCount() - before
+	report.DeadLetters = s.lostMessages() - before
 	report.Took = time.Since(began)
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
@@ -295,7 +295,7 @@ func (s *System) killAll() {
 		c.stop(stopKill)
 	}
 	kill(s.root)
-	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.deadLetterCount()} }
+	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.lostMessages()} }
 	for last := progress(); !s.awaitFor(killGrace); {
 		now := progress()
 		if now == last {
