@@ -247,8 +247,9 @@ func (ctx *Context[M]) Sleep(d time.Duration) error {
 
 // Forward passes the message that is being handled to another actor, with its header. That actor
 // sees the original sender, and if the message is a request, it has to answer the original asker,
-// within the time that the asker has left; what the forwarding handler returns or replies afterwards
-// is not the answer.
+// within the time that the asker has left; what the forwarding handler returns afterwards is not the
+// answer. The handler must not answer the request itself any more, by [Reply], [ReplyFor], [Refuse] or
+// a [Promise]: the asker gets whichever answer comes first.
 //
 // Forward does not wait for room: a message that the other actor's mailbox refuses, or whose
 // receiver has ended, becomes a dead letter, and its ask ends with the error. So does an ask that is
