@@ -23,7 +23,9 @@ import (
 // A handler that waits for the end of its own child fails with ErrDeadlock when the child fails: the
 // failure is decided only after the handler has returned. A shutdown lets handlers finish: one that
 // waits for an actor which is to stop after its own keeps it from ending in time, which is not found
-// as a deadlock. Limit such waits by Within, or use Context.Watch.
+// as a deadlock. Nor is it found where the actor itself waits for nobody, but cannot end or restart before a child
+// whose handler, Init or Terminate waits for the one that called Wait. Limit such waits by Within, or use
+// Context.Watch.
 func (s *System) Wait(ctx context.Context, pid PID, opts ...WaitOption) (Down, error) {
 	target, none := s.watchable(pid)
 	return s.waitEnd(ctx, target, none, limitOf(opts))
