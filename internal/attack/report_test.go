@@ -35,6 +35,11 @@ func (w *world) sendLast(r *rand.Rand) {
 	}
 }
 
+// lost returns how many dead letters no newer message has taken the place of.
+func lost(s actor.Stats) uint64 {
+	return s.DeadLetters - s.DeadLettersByReason[actor.Conflated.String()]
+}
+
 // judge compares the report with what the program knows. It is called at once when Shutdown has returned.
 func (w *world) judge(c *closing) {
 	now, stats := w.moment.Add(1), w.sys.Stats()
@@ -52,7 +57,7 @@ func (w *world) judge(c *closing) {
 		w.Report("shutdown: the report says that it took %v, of %v", report.Took, time.Since(c.clock))
 	}
 	clings := w.judgeUnfinished(c, now, late)
-	dead := stats.DeadLetters - c.before
+	dead := lost(stats) - c.before
 	exact := c.quiet && !w.restless.Load() && !clings && len(report.Unfinished) == 0
 	if report.DeadLetters > dead || exact && report.DeadLetters != dead {
 		w.Report("shutdown: the report has %d dead letters, of %d: %v", report.DeadLetters, dead, err)

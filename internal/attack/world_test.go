@@ -262,7 +262,7 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 	if c.quiet && r.IntN(2) == 0 {
 		w.sendLast(r)
 	}
-	c.began, c.ticks, c.clock, c.before = w.moment.Add(1), w.control.ticks.Load(), time.Now(), w.sys.Stats().DeadLetters
+	c.began, c.ticks, c.clock, c.before = w.moment.Add(1), w.control.ticks.Load(), time.Now(), lost(w.sys.Stats())
 	if hasty {
 		ctx, cancel = context.WithTimeout(ctx, soon)
 		defer cancel()
