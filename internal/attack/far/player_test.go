@@ -26,6 +26,7 @@ type player struct {
 	linked   atomic.Bool // by itself, and nobody has taken it back
 	mayFail  atomic.Bool // by a link or by itself
 	unlinked atomic.Bool // by the worker, some time
+	through  atomic.Bool // it has made all its moves
 }
 
 // move is what a player does next.
@@ -35,6 +36,9 @@ func (p *player) lives() bool {
 	_, ok := p.ref.Backlog()
 	return ok
 }
+
+// moves reports whether it may yet watch or link somebody.
+func (p *player) moves() bool { return !p.through.Load() && p.lives() }
 
 // Receive implements [actor.Actor].
 func (p *player) Receive(ctx *actor.Context[any], message any) error {
@@ -48,6 +52,7 @@ func (p *player) Receive(ctx *actor.Context[any], message any) error {
 		}
 	case move:
 		if p.left--; p.left < 0 {
+			p.through.Store(true)
 			return nil
 		}
 		if p.r.IntN(30) == 0 {

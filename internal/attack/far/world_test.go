@@ -111,7 +111,8 @@ func (w *world) part() {
 
 // settle waits until all that has to do with the other node has come to an end.
 func (w *world) settle() bool {
-	settled := w.Await("letters, waits and Downs", func() bool { return len(w.missing()) == 0 }) &&
+	settled := w.Await("players to have moved", func() bool { return !slices.ContainsFunc(w.players, (*player).moves) }) &&
+		w.Await("letters, waits and Downs", func() bool { return len(w.missing()) == 0 }) &&
 		w.Await("watches and links to end", func() bool { return len(w.bonds()) == 0 }) &&
 		w.Await("the events of all losses", w.areLossesTold)
 	if settled {
