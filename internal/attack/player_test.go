@@ -157,7 +157,6 @@ type player struct {
 	timers     map[string]*ticking
 	run        int64
 	starting   bool
-	quits      atomic.Bool // it ends its actor, see mayQuit
 }
 
 var errPlanned = errors.New("planned")
@@ -461,7 +460,7 @@ func (s *starter) Init(ctx *actor.Context[mail]) error {
 	r := rand.New(rand.NewPCG(s.seed, 3))
 	s.starting = true
 	defer func() { s.starting = false }()
-	if n.w.faults > 0 && r.IntN(40) == 0 {
+	if n.w.faults > 0 && !n.w.last.Load() && r.IntN(40) == 0 {
 		return planned(r.Uint64())
 	}
 	// A later Init may wait for a sibling that starts after it, and so may the Init of who is on its stack.
@@ -606,7 +605,7 @@ func (p *player) promise(ctx *actor.Context[mail], m mail, r *rand.Rand) {
 // finish answers, or fails.
 func (p *player) finish(ctx *actor.Context[mail], m mail, r *rand.Rand) error {
 	w, n := p.n.w, p.n
-	if r.IntN(60) < w.faults && (!w.strict || n.parent == nil && n.barren) {
+	if r.IntN(60) < w.faults && !w.last.Load() && (!w.strict || n.parent == nil && n.barren) {
 		switch r.IntN(4) {
 		case 0:
 			panic("planned")
@@ -624,34 +623,12 @@ func (p *player) finish(ctx *actor.Context[mail], m mail, r *rand.Rand) error {
 	case 1:
 		return actor.Refuse(ctx, errPlanned)
 	case 2:
-		if r.IntN(40) < w.ends && p.mayQuit() {
+		if r.IntN(40) < w.ends && !w.last.Load() { // else what waits for a shutdown is not handled
 			return actor.ErrStop
 		}
 	}
 	actor.Reply(ctx, m, m.l.id)
 	return nil
-}
-
-// mayQuit reports whether the handler may end its actor: not while letters wait for a shutdown, which would not be handled
-// then. Where these are sent after it has looked, hasQuit says so.
-func (p *player) mayQuit() bool {
-	p.quits.Store(true)
-	may := !p.n.w.last.Load()
-	p.quits.Store(may)
-	return may
-}
-
-// hasQuit reports whether the actor, or a parent, has ended itself, and did not begin anew.
-func (n *node) hasQuit() bool {
-	for ; n != nil; n = n.parent {
-		n.mu.Lock()
-		quit := len(n.lives) > 0 && n.lives[len(n.lives)-1].quits.Load()
-		n.mu.Unlock()
-		if quit {
-			return true
-		}
-	}
-	return false
 }
 
 // act does one thing.

@@ -23,7 +23,10 @@ type closing struct {
 // sendLast fills the mailboxes once more, with letters that do nothing but to take their time.
 func (w *world) sendLast(r *rand.Rand) {
 	w.budget.Store(0)
-	w.last.Store(true)
+	w.last.Store(true) // from now on nobody begins to fail or to stop
+	if !w.await("failures and stops to end", endOfRound, w.settled) {
+		return
+	}
 	for range r.IntN(200) {
 		n := w.pick(nil, r)
 		l := w.newLetter(nil, n, nil)
@@ -142,7 +145,7 @@ func (w *world) judgeEnds() {
 		return
 	}
 	for _, l := range w.letters() {
-		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && !l.to.hasQuit() && (why == actor.Stopped || why == actor.Killed) {
+		if why, _ := l.reason.Load().(actor.Reason); l.last && !l.to.mayBeKilled() && (why == actor.Stopped || why == actor.Killed) {
 			w.Report("shutdown: %s was in a mailbox and is not handled: %s", l, why)
 		}
 	}
