@@ -89,8 +89,8 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 	return a.answer, err
 }
 
-// begin makes known to others that the caller waits for a with that call, at first for the actor first, which may
-// be nil. own is the actor when the caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
+// begin makes known to others that the caller waits for a. They see call, and first, the actor that it waits for until
+// the request is passed on, nil if that is not known. own is the actor when the caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
 // the caller must call own.inquired with before. asked is the request that it handles, if there is one.
 func (a *call[R]) begin(o origin, call interrupter, first *core) (own *core, before *inquiry, asked pendingAsk, err error) {
 	from, w := o.waiter()

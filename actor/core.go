@@ -104,7 +104,8 @@ type extension struct {
 	firstChild, lastChild *core // children in order of start, guarded by mu
 	children              int   // guarded by mu
 	significant           int   // children that are, guarded by mu
-	lostChild             bool  // a child has ended that the suspended actor does not outlive, guarded by mu
+	oneEnded              bool  // one of these has ended, and not all, guarded by mu
+	stopsLater            bool  // the suspended actor is to stop when it is resumed, guarded by mu
 
 	watchers watchers // who watches this actor, guarded by mu
 
@@ -369,6 +370,7 @@ func (c *core) removeChild(child *core) (awaited bool) {
 	ext.children--
 	if child.isSignificant() {
 		ext.significant--
+		ext.oneEnded = ext.significant > 0
 	}
 	return c.needs(child) || c.phase == stopping || c.phase == restarting || ext.regrouping || c.traits.passivates()
 }

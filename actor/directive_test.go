@@ -164,6 +164,7 @@ func TestAFailureBesideARestartOfOthersIsDecidedAlsoInADrain(t *testing.T) {
 					other.Tell(k.Context(), "behind")
 					k.Settle()
 					parent.Drain()
+					k.Settle()
 					close(h.release)
 					k.Settle()
 					goesOn := name == "restart" || name == "resume"
@@ -255,10 +256,32 @@ func TestNobodyMissesASignificantChildThatTrySpawnCouldNotStart(t *testing.T) {
 	})
 }
 
-// It is restarted, as it would be at any other time.
+// Its end is that of the last one then.
+func TestAnActorStopsWhenTheLastSignificantChildEndsBesideATrySpawn(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], _ any) error {
+			needed := actor.SpawnFunc(ctx, "needed", inert, actor.Significant())
+			x := newTroubled(func(int) error {
+				needed.Stop()
+				_, _ = needed.Wait(context.Background())
+				return errBroken
+			})
+			_, err := actor.TrySpawn[any](ctx, "child", func() troubled { return x }, actor.Significant())
+			if !errors.Is(err, errBroken) {
+				k.T().Errorf("got %v", err)
+			}
+			return nil
+		}, actor.Supervise(actor.OneForOne, actor.AutoStop(actor.AllSignificant)))
+		k.Watch(parent)
+		parent.Tell(k.Context(), 1)
+		actortest.ExpectDown(k, parent)
+	})
+}
+
+// It is restarted, as it would be at any other time, and at once.
 func TestShutdownHandlesWhatIsQueuedBehindTheStopOfAPermanentActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sys := actortest.NewSystem(t)
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Backoff(time.Hour, time.Hour)))
 		x, h := newTroubled(nil), newHeld()
 		ref := actor.Spawn[any](sys, "", func() troubled { return x }, actor.Permanent)
 		for _, m := range []any{h, true, 1, true, 2} {
@@ -269,7 +292,7 @@ func TestShutdownHandlesWhatIsQueuedBehindTheStopOfAPermanentActor(t *testing.T)
 			synctest.Wait() // for the shutdown, which waits for the handler
 			close(h.release)
 		}()
-		if report, err := sys.Shutdown(bg); err != nil || len(x.passed) != 2 || *x.begun != 3 || report.DeadLetters != 0 {
+		if report, err := sys.Shutdown(bg); err != nil || len(x.passed) != 2 || *x.begun != 3 || report.DeadLetters != 0 || report.Took > time.Minute {
 			t.Errorf("handled %d of 2, in %d incarnations: %+v, %v", len(x.passed), *x.begun, report, err)
 		}
 	})

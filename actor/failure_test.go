@@ -221,28 +221,74 @@ func TestTerminateHasNotTheMessageWhoseHandlerStoppedAndFailed(t *testing.T) {
 
 // The waits of the others end, as with any other failure after which the actor stops.
 func TestAHandlerThatStopsAndFailsEndsAReentrantActor(t *testing.T) {
-	actortest.Run(t, func(k *actortest.Kit) {
-		var waited error
-		ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
-			if m == "wait" {
-				waited = ctx.Sleep(time.Hour)
-				return waited
-			}
-			ctx.Stop()
-			return errBroken
-		}, actor.Reentrant())
-		k.Watch(ref)
-		ref.Tell(k.Context(), "wait")
-		k.Settle()
-		ref.Tell(k.Context(), "stop")
-		if down := actortest.ExpectDown(k, ref); down.Reason != actor.Failed || !errors.Is(down.Err, errBroken) || k.Elapsed() > 0 {
-			k.T().Errorf("it ended with %+v after %v", down, k.Elapsed())
-		}
-		if !errors.Is(waited, context.Canceled) {
-			k.T().Errorf("the wait of the other ends with %v", waited)
-		}
-		k.ExpectFailures(1)
-	})
+	for name, after := range map[string]error{"the other goes on": nil, "the other stops, too": actor.ErrStop} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				var waited error
+				ref := actor.SpawnFunc(k.System(), "a", func(ctx *actor.Context[any], m any) error {
+					if m == "wait" {
+						waited = ctx.Sleep(time.Hour)
+						return after
+					}
+					ctx.Stop()
+					return errBroken
+				}, actor.Reentrant())
+				k.Watch(ref)
+				ref.Tell(k.Context(), "wait")
+				k.Settle()
+				ref.Tell(k.Context(), "stop")
+				if down := actortest.ExpectDown(k, ref); down.Reason != actor.Failed || !errors.Is(down.Err, errBroken) || k.Elapsed() > 0 {
+					k.T().Errorf("it ended with %+v after %v", down, k.Elapsed())
+				}
+				if !errors.Is(waited, context.Canceled) {
+					k.T().Errorf("the wait of the other ends with %v", waited)
+				}
+				k.ExpectFailures(1)
+			})
+		})
+	}
+}
+
+// About the failure is decided first, and if the actor is resumed it stops.
+func TestAReentrantActorThatFailsAndIsToldToStopIsDecidedAbout(t *testing.T) {
+	for name, test := range map[string]struct {
+		decide actor.Directive
+		reason actor.Reason
+	}{"stop": {actor.Stop, actor.Failed}, "resume": {actor.Resume, actor.Stopped}} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				h := newHeld()
+				var child actor.Ref[any]
+				parent := actor.SpawnFunc(k.System(), "parent", func(ctx *actor.Context[any], m any) error {
+					if m, ok := m.(held); ok { // meanwhile it decides nothing
+						m.enter()
+						return nil
+					}
+					child = actor.SpawnFunc(ctx, "child", func(ctx *actor.Context[any], m any) error {
+						if m == "wait" {
+							_ = ctx.Sleep(time.Second)
+							return actor.ErrStop
+						}
+						return errBroken
+					}, actor.Reentrant())
+					return nil
+				}, always(test.decide))
+				parent.Tell(k.Context(), 1)
+				parent.Tell(k.Context(), h)
+				<-h.entered
+				k.Watch(child)
+				child.Tell(k.Context(), "wait")
+				child.Tell(k.Context(), "fail")
+				k.Advance(2 * time.Second)
+				close(h.release)
+				k.Settle()
+				k.ExpectFailures(1)
+				if down := actortest.ExpectDown(k, child); down.Reason != test.reason {
+					k.T().Errorf("it ended as %v", down.Reason)
+				}
+			})
+		})
+	}
 }
 
 func TestManyFailuresWithinTheWindowCostTheSame(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *System) Stats() Stats {
 	return st
 }
 
-// lostMessages returns how many dead letters no newer message has taken the place of.
+// lostMessages returns the number of dead letters, except those that a newer message has replaced.
 func (s *System) lostMessages() (n uint64) {
 	for r := range reasons {
 		if r != Conflated {

@@ -132,10 +132,17 @@ func (c *core) quit() {
 		c.postpone(signal{kind: sigQuit})
 		return
 	}
+	if c.phase == suspended && c.needExt().end != stopDrain { // another handler of it has failed, about which is decided first
+		c.halting = false
+		c.mu.Lock()
+		c.ext.stopsLater = true
+		c.mu.Unlock()
+		return
+	}
 	if c.traits.lifetime() == Permanent && c.needExt().end != stopDrain {
 		c.halting = false
 		if c.phase > running {
-			return // it is restarted or stopped anyway: that was another handler of the reentrant actor
+			return // it is restarted or stopped anyway
 		}
 		c.setPhase(suspended)
 		c.parent.signal(signal{kind: sigFailed, child: c})
@@ -171,7 +178,7 @@ func (c *core) resume() {
 	for _, s := range escalated { // what had failed below goes on as well
 		s.child.signal(signal{kind: sigResume})
 	}
-	if c.takeLostChild() {
+	if c.takeStop() {
 		c.halting = true
 		c.quit()
 		return
@@ -484,7 +491,7 @@ func (c *core) lastChildEnded(ext *extension) {
 // renew goes on after the end of an incarnation that is to be replaced.
 func (c *core) renew() {
 	ext := c.ext
-	c.takeLostChild()
+	c.takeStop()
 	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
 	c.impl().dismiss()
 	c.mu.Lock()

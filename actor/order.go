@@ -21,10 +21,10 @@ func (s *System) Kill(pid PID) error {
 // Restart gives an actor a fresh state after its current message, as its supervisor does after a
 // failure: its children stop, Terminate is called with nil, and its reference and mailbox stay. If
 // it waits for a backoff, or for its supervisor's directive, that wait ends; if the supervisor then
-// decides to stop the actor or to escalate its failure, it still does. Restart is not a failure, and
-// does not count toward a restart budget. A passivated actor has no state, so nothing changes for it.
-// Restart fails with [ErrStopped] if there is no such actor in this system, and for an actor of another
-// system.
+// decides to stop the actor, to escalate its failure, or to restart it together with its siblings, it
+// still does. Restart is not a failure, and does not count toward a restart budget. A passivated actor
+// has no state, so nothing changes for it. Restart fails with [ErrStopped] if there is no such actor in
+// this system, and for an actor of another system.
 func (s *System) Restart(pid PID) error {
 	c := s.local(pid)
 	if c == nil || c == s.root {

@@ -68,8 +68,11 @@ func (c *core) disband(release bool) {
 	for _, child := range slices.Concat(g.starting, g.halting) {
 		child.signal(signal{kind: sigRelease})
 	}
-	if slices.Contains(g.halting, g.failed) { // about it was decided
-		g.failed.signal(signal{kind: sigRestart})
+	if n := len(g.halting); n > 0 {
+		g.forgetFailure(g.halting[n-1]) // it is on its way, and begins anew
+	}
+	if slices.Contains(g.halting, g.failed) && !slices.ContainsFunc(g.later, func(s signal) bool { return s.child == g.failed }) {
+		g.failed.signal(signal{kind: sigRestart}) // that was decided
 	}
 	c.putBackSignals(g.later)
 }
@@ -114,7 +117,7 @@ func (c *core) halted(child *core, gone bool) {
 	if g == nil {
 		return
 	}
-	g.later = slices.DeleteFunc(g.later, func(s signal) bool { return s.child == child }) // the restart has done that
+	g.forgetFailure(child)
 	if i := lastIndex(g.halting, child); i >= 0 {
 		g.halting = slices.Delete(g.halting, i, i+1)
 		if !gone {
@@ -164,6 +167,11 @@ func (g *group) noteFailure(s signal) (anew bool) {
 	}
 	g.later = append(g.later, s)
 	return false
+}
+
+// forgetFailure drops what there is to be decided about a child that the restart itself has begin anew.
+func (g *group) forgetFailure(child *core) {
+	g.later = slices.DeleteFunc(g.later, func(s signal) bool { return s.child == child })
 }
 
 // ends reports whether the restart is what has ended a child: a temporary member, when its turn to be halted had come.

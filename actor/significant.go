@@ -37,12 +37,13 @@ func (c *core) needs(child *core) bool {
 	return when == AnySignificant || when == AllSignificant && c.ext.significant == 0
 }
 
-// takeLostChild reports whether such a child has ended while c was suspended, and forgets it.
-func (c *core) takeLostChild() bool {
+// takeStop reports whether c is to stop that was suspended, and forgets it: such a child has ended meanwhile, or another
+// handler has asked to.
+func (c *core) takeStop() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.ext.lostChild
-	c.ext.lostChild = false
+	was := c.ext.stopsLater
+	c.ext.stopsLater = false
 	return was
 }
 
@@ -51,7 +52,7 @@ func (c *core) stopWithout(child *core) {
 	c.mu.Lock()
 	needs := c.needs(child)
 	if needs && c.phase == suspended {
-		c.ext.lostChild = true // for when it is resumed
+		c.ext.stopsLater = true
 	}
 	c.mu.Unlock()
 	if needs && c.phase == running {

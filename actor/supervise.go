@@ -244,7 +244,9 @@ func (c *core) superviseDraining(s signal) {
 	d := c.directive(s)
 	after, ok := time.Duration(0), d == Resume
 	if d == Restart {
-		_, after, ok = c.mayRestart(s.child)
+		if _, after, ok = c.mayRestart(s.child); s.err == nil {
+			after = 0 // nothing has failed, and there may be no mail left
+		}
 	}
 	switch {
 	case !ok:

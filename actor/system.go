@@ -187,7 +187,7 @@ type Report struct {
 	// those that were then killed while their handler still runs. What such a handler does has no
 	// effect.
 	Unfinished []Info
-	// DeadLetters counts the messages that became dead letters during the shutdown, but for those
+	// DeadLetters counts the messages that became dead letters during the shutdown, except those
 	// with the reason [Conflated].
 	DeadLetters uint64
 	// Took is how long it lasted.

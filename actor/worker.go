@@ -339,7 +339,7 @@ func (s byWorkers) stepOut(w *worker) bool {
 	}
 	w.away.Store(true)
 	if c := w.runnext.Swap(nil); c != nil {
-		w.queue.push(c)
+		s.global.push(c) // and not into the worker's own queue, at which nobody looks once it is fenced
 	}
 	if !s.bounded() {
 		s.active.Add(-1)

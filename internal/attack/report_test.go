@@ -38,7 +38,7 @@ func (w *world) sendLast(r *rand.Rand) {
 	}
 }
 
-// lost returns how many dead letters no newer message has taken the place of.
+// lost returns the number of dead letters, except those that a newer message has replaced.
 func lost(s actor.Stats) uint64 {
 	return s.DeadLetters - s.DeadLettersByReason[actor.Conflated.String()]
 }
