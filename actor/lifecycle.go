@@ -78,7 +78,7 @@ func (c *core) handleSignal(s signal) {
 		c.impl().passivate()
 	case sigQuit:
 		c.halting = true
-		c.quit()
+		c.quitLast()
 	case sigStart:
 		c.startAfterBackoff(s.backoff)
 	}
@@ -127,16 +127,21 @@ func (c *core) startAfterBackoff(backoff *timerNode) {
 
 // quit stops the actor at its own request, or at the drain mark in its mailbox.
 func (c *core) quit() {
-	if len(c.waitingHandlers()) > 0 {
-		c.halting = false
-		c.postpone(signal{kind: sigQuit})
-		return
-	}
-	if c.phase == suspended && c.needExt().end != stopDrain { // another handler of it has failed, about which is decided first
+	if c.phase == suspended && c.needExt().end != stopDrain { // another handler has failed before, about which is decided first
 		c.halting = false
 		c.mu.Lock()
 		c.ext.stopsLater = true
 		c.mu.Unlock()
+		return
+	}
+	c.quitLast()
+}
+
+// quitLast is quit once no other handler waits.
+func (c *core) quitLast() {
+	if len(c.waitingHandlers()) > 0 {
+		c.halting = false
+		c.postpone(signal{kind: sigQuit})
 		return
 	}
 	if c.traits.lifetime() == Permanent && c.needExt().end != stopDrain {
