@@ -238,6 +238,7 @@ func (r Ref[M]) keep(ctx context.Context, from *core, msg M) bool {
 func (c *core) bury(dst, from *core, msg any) {
 	if c.flags.Load()&(fenced|ended) != 0 {
 		dst.sys().deadLetter(dst, from, msg, Killed)
+		dst.sys().discarded.Add(1)
 	}
 }
 

@@ -739,6 +739,7 @@ func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
 			if e.sent() { // others become no dead letters
 				unread--
 			}
+			sys.discarded.Add(1) // each at once: Shutdown looks whether this gets on
 		}
 	}
 }

@@ -50,10 +50,11 @@ type System struct {
 	far       atomic.Pointer[Far] // the way to other systems, nil without a carrier
 	virtuals  sync.Map            // sorts of virtual actors by name: a virtualOf for each
 
-	living   atomic.Int64 // actors, the root included
-	handled  atomic.Uint64
-	failures atomic.Uint64
-	restarts atomic.Uint64
+	living    atomic.Int64 // actors, the root included
+	handled   atomic.Uint64
+	failures  atomic.Uint64
+	restarts  atomic.Uint64
+	discarded atomic.Uint64 // messages that the end of actors has left in mailboxes and gates, see killAll
 
 	nowhere *Far // that of references that lead nowhere
 }
@@ -295,13 +296,14 @@ func (s *System) killAll() {
 		c.stop(stopKill)
 	}
 	kill(s.root)
-	progress := func() [2]uint64 { return [...]uint64{uint64(s.living.Load()), s.lostMessages()} }
-	for last := progress(); !s.awaitFor(killGrace); {
-		now := progress()
-		if now == last {
+	// Neither dead letters of others nor actors that are still spawned are progress: they may come for ever.
+	fewest, discarded := s.living.Load(), s.discarded.Load()
+	for !s.awaitFor(killGrace) {
+		living, more := s.living.Load(), s.discarded.Load()
+		if living >= fewest && more == discarded {
 			return
 		}
-		last = now
+		fewest, discarded = min(fewest, living), more
 	}
 }
 

@@ -1,0 +1,51 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
+)
+
+// Neither somebody who goes on telling an actor that has ended, nor a handler that goes on spawning, keeps a shutdown
+// whose time is up from returning.
+func TestShutdownReturnsBesideThoseWhoGoOn(t *testing.T) {
+	for name, goOn := range map[string]func(ctx *actor.Context[int], ended actor.Ref[int]){
+		"telling": func(_ *actor.Context[int], ended actor.Ref[int]) { ended.Tell(bg, 1) },
+		"spawning": func(ctx *actor.Context[int], _ actor.Ref[int]) {
+			actor.SpawnFunc(ctx, "", func(*actor.Context[int], int) error { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actor.NewSystem("test", quiet)
+				h := newHeld()
+				ended := actor.SpawnFunc(sys, "ended", func(*actor.Context[int], int) error { return nil })
+				actor.SpawnFunc(sys, "stuck", func(ctx *actor.Context[int], _ int) error {
+					close(h.entered)
+					for {
+						select {
+						case <-h.release:
+							return nil
+						case <-time.After(20 * time.Millisecond):
+							goOn(ctx, ended)
+						}
+					}
+				}, actor.Pinned()).Tell(bg, 1)
+				<-h.entered
+				time.AfterFunc(10*time.Second, func() { close(h.release) })
+				ctx, cancel := context.WithTimeout(bg, 100*time.Millisecond)
+				defer cancel()
+				report, err := sys.Shutdown(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || len(report.Unfinished) == 0 || report.Took > 2*time.Second {
+					t.Errorf("after %v %d actors are left, and the error is %v", report.Took, len(report.Unfinished), err)
+				}
+				<-h.release
+				synctest.Wait()
+			})
+		})
+	}
+}
