@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-go/greenroom/actor"
+	"github.com/greenroom-go/greenroom/actortest"
 )
 
 // Neither somebody who goes on telling an actor that has ended, nor a handler that goes on spawning, keeps a shutdown
@@ -48,4 +49,33 @@ func TestShutdownReturnsBesideThoseWhoGoOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A handler that was left behind and whose actor still waits for a child is one unfinished actor, not two.
+func TestTheReportOfShutdownNamesEachActorOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actor.NewSystem("test", quiet)
+		parent, child := newHeld(), newHeld()
+		actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[int], _ int) error {
+			actor.SpawnFunc(ctx, "child", func(*actor.Context[int], int) error {
+				close(child.entered)
+				<-child.release
+				return nil
+			}, actor.Pinned()).Tell(ctx, 1)
+			close(parent.entered)
+			<-parent.release
+			return nil
+		}).Tell(bg, 1)
+		<-parent.entered
+		<-child.entered
+		ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
+		defer cancel()
+		report, err := sys.Shutdown(ctx)
+		if len(report.Unfinished) != 2 || report.Unfinished[0].Path != "/parent/child" || report.Unfinished[1].Path != "/parent" {
+			t.Errorf("unfinished are %+v, and the error is %v", report.Unfinished, err)
+		}
+		close(parent.release)
+		close(child.release)
+		synctest.Wait()
+	})
 }

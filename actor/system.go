@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -328,8 +326,16 @@ func (s *System) unfinished() []Info {
 		}
 	}
 	walk(s.root)
+	listed := make(map[string]bool, len(list))
+	for i := range list {
+		listed[list[i].PID] = true
+	}
 	for _, sched := range s.scheds {
-		list = slices.AppendSeq(list, maps.Values(sched.leftBehind()))
+		for _, info := range sched.leftBehind() {
+			if !listed[info.PID] { // one that was taken away from its handler may still wait for its children
+				list = append(list, info)
+			}
+		}
 	}
 	return list
 }
