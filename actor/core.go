@@ -154,6 +154,8 @@ type extension struct {
 	killed    bool     // told to end without delay, guarded by mu
 	inInit    bool     // the Init of a later incarnation has not returned, guarded by mu
 
+	killedAt time.Duration // when it was first told so, since the system began; guarded by mu
+
 	recent []Failure // the last failures, oldest first, guarded by mu
 
 	failure    error      // the failure that led here, owned by the turn
@@ -263,7 +265,9 @@ func (c *core) signal(s signal) {
 	switch {
 	case s.kind == sigStop && (s.mode == stopKill || s.mode == stopNow && c.phase < stopping):
 		ext.told = true
-		ext.killed = ext.killed || s.mode == stopKill
+		if s.mode == stopKill && !ext.killed {
+			ext.killed, ext.killedAt = true, time.Since(c.sys().began)
+		}
 		x = c.cutShort() // a handler that waits, or watches its context, need not finish
 	case c.isCutShortBy(s):
 		ext.cut = true

@@ -21,11 +21,25 @@ import (
 // fenceAfter is how long a killed actor gets to finish its message.
 const fenceAfter = 100 * time.Millisecond
 
-// toBeKilled reports whether c has been told to end without delay.
-func (c *core) toBeKilled() bool {
+// toBeKilled reports whether c has been told to end without delay, and how long ago.
+func (c *core) toBeKilled(now time.Time) (since time.Duration, killed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ext != nil && c.ext.killed && c.phase != stopped
+	if c.ext == nil || !c.ext.killed || c.phase == stopped {
+		return 0, false
+	}
+	return now.Sub(c.sys().began) - c.ext.killedAt, true
+}
+
+// fenceInTime fences c, which was to be killed so long ago, once its time to finish its message is over. It
+// reports whether it has.
+func (s *scheduler) fenceInTime(now time.Time, w *worker, c *core, since time.Duration) bool {
+	if since = min(since, now.Sub(w.watched.since)); since >= fenceAfter && s.fence(w, c) {
+		return true
+	}
+	// Those that cannot be fenced, or not yet, are looked at rarely after a while.
+	s.monitor.hurry = s.monitor.hurry || since < 2*fenceAfter
+	return false
 }
 
 // lost reports whether the actor that the worker runs was taken away from it.

@@ -79,3 +79,75 @@ func TestTheReportOfShutdownNamesEachActorOnce(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A killed actor has its time to finish its message from the Kill on, however long its handler has run before.
+func TestAKilledActorMayFinishWhatItHasBegunLongAgo(t *testing.T) {
+	for name, work := range map[string]func(ctx *actor.Context[int], f func() error) error{
+		"at work":     func(_ *actor.Context[int], f func() error) error { return f() },
+		"in Blocking": func(ctx *actor.Context[int], f func() error) error { return actor.Blocking(ctx, f) },
+	} {
+		for _, ran := range []time.Duration{5 * time.Millisecond, 90 * time.Millisecond, 300 * time.Millisecond, time.Minute} {
+			t.Run(name+" for "+ran.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := actortest.NewSystem(t)
+					got := 0
+					sink := actor.SpawnFunc(sys, "sink", func(*actor.Context[int], int) error {
+						got++
+						return nil
+					})
+					h := newHeld()
+					finishes := func(ctx *actor.Context[int], _ int) error {
+						err := work(ctx, func() error {
+							close(h.entered)
+							<-ctx.Done()
+							time.Sleep(90 * time.Millisecond)
+							return nil
+						})
+						sink.Tell(ctx, 1)
+						return err
+					}
+					ref := actor.SpawnFunc(sys, "x", finishes)
+					ref.Tell(bg, 1)
+					<-h.entered
+					time.Sleep(ran)
+					ref.Kill()
+					if _, err := ref.Wait(bg); err != nil {
+						t.Error(err)
+					}
+					synctest.Wait()
+					if got != 1 {
+						t.Error("the handler was abandoned before its time was up")
+					}
+				})
+			})
+		}
+	}
+}
+
+// One that does not finish is taken away soon after its time is up, also while the monitor looks rarely.
+func TestAKilledActorThatDoesNotFinishEndsAfterItsTime(t *testing.T) {
+	for _, ran := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond, 333 * time.Millisecond, time.Minute} {
+		t.Run(ran.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHeld()
+				ref := actor.SpawnFunc(actortest.NewSystem(t), "x", func(*actor.Context[int], int) error {
+					close(h.entered)
+					<-h.release
+					return nil
+				})
+				ref.Tell(bg, 1)
+				<-h.entered
+				time.Sleep(ran)
+				began := time.Now()
+				ref.Kill()
+				if _, err := ref.Wait(bg); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took < 100*time.Millisecond || took > 110*time.Millisecond {
+					t.Errorf("it has ended %v after the Kill", took)
+				}
+				close(h.release)
+			})
+		})
+	}
+}

@@ -44,6 +44,8 @@ type monitor struct {
 
 	runs lowest // goroutines that can run
 
+	hurry bool // in this look a killed actor was found whose time to finish its message is about to end
+
 	starved time.Time // the first of the ticks in a row in which actors waited and all workers were slow, or zero
 }
 
@@ -231,7 +233,7 @@ func (s *scheduler) look(now time.Time) poolState {
 	default:
 		s.allow(max(s.n+int32(slow), allowed-max(1, allowed/8)))
 	}
-	if moving > 0 {
+	if moving > 0 || m.hurry {
 		return poolBusy
 	}
 	return poolSame
@@ -318,15 +320,19 @@ func (s *scheduler) takeBack(waits, moving, slow, long, compute int) {
 // last tick, how many of these for longAfter, how many have, and how many more run an actor
 // that is to be killed.
 func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
+	s.monitor.hurry = false
 	for _, w := range *s.workers.Load() {
 		c, out := w.current.Load(), w.out.Load() || w.covered.Load() > 0
-		killed := c != nil && out && c.toBeKilled()
-		if killed {
-			dying++
+		since, killed := time.Duration(0), false // a Kill
+		if c != nil && out {
+			if since, killed = c.toBeKilled(now); killed {
+				dying++
+			}
 		}
 		if c == nil || w.watched.actor != c || w.watched.out != out || !out && !w.due.Load() {
 			idle := w.watched.actor == nil // at the last tick
 			w.watched = watched{actor: c, out: out, since: now}
+			s.monitor.hurry = s.monitor.hurry || killed
 			if c != nil && !w.out.Load() {
 				w.due.Store(true)
 				if !idle {
@@ -336,8 +342,8 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 			continue
 		}
 		if out {
-			if killed && now.Sub(w.watched.since) >= fenceAfter {
-				s.fence(w, c)
+			if killed {
+				s.fenceInTime(now, w, c, since)
 			}
 			continue
 		}
@@ -345,7 +351,7 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 		if now.Sub(w.watched.since) >= longAfter {
 			long++
 		}
-		if now.Sub(w.watched.since) >= fenceAfter && c.toBeKilled() && s.fence(w, c) {
+		if since, killed = c.toBeKilled(now); killed && s.fenceInTime(now, w, c, since) {
 			continue
 		}
 		if n := w.watched.told; n < len(stuckAfter) {
