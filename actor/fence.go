@@ -79,6 +79,21 @@ func (s *scheduler) fence(w *worker, c *core) bool {
 	return true
 }
 
+// killWithAncestor kills c, whose handler holds a worker of a bulkhead while others wait for one, if one of its
+// ancestors was to be killed long ago: that may wait for a worker itself, and could not tell its children.
+func (s *scheduler) killWithAncestor(now time.Time, w *worker, c *core) {
+	if now.Sub(w.watched.since) < fenceAfter || w.covered.Load() > 0 {
+		return
+	}
+	for p := c.parent; p != nil; p = p.parent {
+		if since, killed := p.toBeKilled(now); killed && since >= fenceAfter {
+			c.stop(stopKill)
+			s.monitor.hurry = true
+			return
+		}
+	}
+}
+
 // fencedCovers in covered says that a worker was fenced: what is added to it for a wait has no effect.
 const fencedCovers = math.MinInt32 / 2
 

@@ -151,3 +151,46 @@ func TestAKilledActorThatDoesNotFinishEndsAfterItsTime(t *testing.T) {
 		})
 	}
 }
+
+// In a bulkhead whose workers are all in handlers that hang, nobody gets a turn to kill its children.
+func TestKillReachesAChildThatHoldsTheLastWorkerOfABulkhead(t *testing.T) {
+	for name, order := range map[string]func(parent actor.Ref[int]){
+		"Kill":  func(parent actor.Ref[int]) { parent.Kill() },
+		"Stop":  func(parent actor.Ref[int]) { parent.Stop() },
+		"Drain": func(parent actor.Ref[int]) { parent.Drain() },
+	} {
+		for where, hang := range map[string]func(ctx *actor.Context[int], f func() error) error{
+			"at work":     func(_ *actor.Context[int], f func() error) error { return f() },
+			"in Blocking": func(ctx *actor.Context[int], f func() error) error { return actor.Blocking(ctx, f) },
+		} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := actortest.NewSystem(t, actor.WithBulkhead("b", 1, 1))
+					h := newHeld()
+					parent := actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[int], _ int) error {
+						actor.SpawnFunc(ctx, "child", func(ctx *actor.Context[int], _ int) error {
+							return hang(ctx, func() error {
+								close(h.entered)
+								<-h.release
+								return nil
+							})
+						}).Tell(ctx, 1)
+						return nil
+					}, actor.OnBulkhead("b"), actor.StopWithin(200*time.Millisecond))
+					parent.Tell(bg, 1)
+					<-h.entered
+					began := time.Now()
+					time.AfterFunc(time.Minute, func() { close(h.release) })
+					order(parent)
+					if _, err := parent.Wait(bg, actor.Within(time.Hour)); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("it has ended after %v", took)
+					}
+					<-h.release
+				})
+			})
+		}
+	}
+}

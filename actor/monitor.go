@@ -321,6 +321,7 @@ func (s *scheduler) takeBack(waits, moving, slow, long, compute int) {
 // that is to be killed.
 func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 	s.monitor.hurry = false
+	full := s.bounded() && s.waiting()
 	for _, w := range *s.workers.Load() {
 		c, out := w.current.Load(), w.out.Load() || w.covered.Load() > 0
 		since, killed := time.Duration(0), false // a Kill
@@ -344,6 +345,8 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 		if out {
 			if killed {
 				s.fenceInTime(now, w, c, since)
+			} else if full {
+				s.killWithAncestor(now, w, c)
 			}
 			continue
 		}
@@ -353,6 +356,9 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 		}
 		if since, killed = c.toBeKilled(now); killed && s.fenceInTime(now, w, c, since) {
 			continue
+		}
+		if full && !killed {
+			s.killWithAncestor(now, w, c)
 		}
 		if n := w.watched.told; n < len(stuckAfter) {
 			if lasted := now.Sub(w.watched.since); lasted >= stuckAfter[n] {
