@@ -537,7 +537,7 @@ func (c *cell[M]) post(e *envelope[M], w *worker) verdict {
 	full := n >= s.limit
 	c.core.mu.Unlock()
 	if full {
-		c.overloaded()
+		c.overloaded(e.byClock())
 	}
 	if n%yieldEvery == 0 && w == nil {
 		// A sender that runs ahead of the workers on one processor would go on for the 10 ms
@@ -651,7 +651,7 @@ func (c *cell[M]) postPlain(run []envelope[M]) int {
 		c.dispatch(nil, &run[0])
 	}
 	if full {
-		c.overloaded()
+		c.overloaded(false)
 	}
 	if n >= yieldEvery {
 		runtime.Gosched() // see post

@@ -33,8 +33,9 @@ const (
 	topSenders     = 3
 )
 
-// overloaded tells of an Overload if one is due, for a message that is in a mailbox without a bound.
-func (c *cell[M]) overloaded() {
+// overloaded tells of an Overload if one is due, for a message that is in a mailbox without a bound. byClock says
+// that the clock has posted it.
+func (c *cell[M]) overloaded(byClock bool) {
 	c.core.mu.Lock()
 	s := c.mailbox()
 	due := s != nil && s.alarmed(false)
@@ -45,11 +46,11 @@ func (c *cell[M]) overloaded() {
 	}
 	c.core.mu.Unlock()
 	if due {
-		c.core.tellOverloads()
+		c.core.tellOverloadsOf(byClock)
 	}
 }
 
-// noteOverload notes an Overload that is due. The caller calls tellOverloads next, without the lock.
+// noteOverload notes an Overload that is due. The caller calls tellOverloadsOf next, without the lock.
 // REQUIRES: the actor's lock held, and s is its mailbox.
 func (c *cell[M]) noteOverload(s *mailbox[M]) {
 	o := overload{Overload: Overload{Length: s.waiting(), Oldest: s.age(c.core.sched().monitor.coarse.Load())}}
@@ -111,6 +112,16 @@ func (a *overloads) next(telling bool) (o overload, ok bool) {
 	o = a.due[0]
 	a.due = slices.Delete(a.due, 0, 1)
 	return o, true
+}
+
+// tellOverloadsOf is tellOverloads for a message that may be by the clock. The clock must not wait, and whoever
+// hears of an overload may take long: the handler of the log, or a carrier. A driver fires the timers itself.
+func (c *core) tellOverloadsOf(byClock bool) {
+	if byClock && !c.sys().isDriven() {
+		c.sched().background(c, c.tellOverloads)
+	} else {
+		c.tellOverloads()
+	}
 }
 
 // tellOverloads tells what is due, one after the other: of two that told at the same time, one could tell

@@ -12,9 +12,10 @@ import (
 // outcome comes back as a message: a Pipe, an AskThen. It belongs to the incarnation
 // that sent it out.
 type result[M any] struct {
-	outcome func() M // set before the result is queued
-	active  bool     // owned by the turn
-	header  Header   // of the message in whose handler it began, and of its own
+	outcome  func() M // set before the result is queued
+	timedOut bool     // it is that of an ask whose time is up; set before the result is queued
+	active   bool     // owned by the turn
+	header   Header   // of the message in whose handler it began, and of its own
 }
 
 // expectResult returns nil when the actor was taken away from the caller, a callback.
@@ -128,6 +129,7 @@ func AskThen[R, N, M any](ctx *Context[M], to Ref[N], req Request[R], wrap func(
 	ask.alarm.when = ask.sys.limitAt(limit)
 	ask.notify = func() {
 		c.core.sys().clock.cancel(&ask.alarm)
+		e.timedOut = ask.err == errTimeUp //nolint:errorlint // it is ring's own and never wrapped
 		e.deliver(c, func() M { return wrap(ask.answer, describe(c.core.sys().timeUp(ask.err, limit), to, req)) })
 	}
 	c.core.sys().clock.at(&ask.alarm, ask.alarm.when, ask)

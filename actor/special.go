@@ -116,7 +116,7 @@ func (c *cell[M]) postSpecial(e *envelope[M], w *worker, wait *roomWait[M], as m
 		c.posted(s.special, e, waits)
 	}
 	if overloaded {
-		c.core.tellOverloads()
+		c.core.tellOverloadsOf(e.byClock())
 	}
 	if v >= verdictReplaced {
 		reason := Conflated
@@ -221,3 +221,15 @@ func (e *envelope[M]) isEvent() bool {
 // exempt reports whether the envelope is outside of the mailbox's bound: what the actor itself has
 // ordered, and the order to stop. Events are not, since others cause them.
 func (e *envelope[M]) exempt() bool { return e.internal() && !e.isEvent() }
+
+// byClock reports whether the envelope was posted on the clock's goroutine, or may have been.
+func (e *envelope[M]) byClock() bool {
+	switch x := e.with.(type) {
+	case *timer[M], *idle[M]:
+		return true
+	case *result[M]:
+		return x.timedOut
+	default:
+		return false
+	}
+}
