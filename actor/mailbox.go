@@ -672,7 +672,11 @@ func (c *cell[M]) reclaim() {
 // releaseMailbox gives the mailbox back if another actor could use it.
 // REQUIRES: c.mu held, the actor idle or gone.
 func (c *cell[M]) releaseMailbox() {
-	if s := c.mailbox(); s != nil && s.portable() && s.waiting() == 0 && len(c.core.waitingHandlers()) == 0 && !c.core.isFenced() {
+	s := c.mailbox()
+	if s == nil || s.alarm > overloadStart && c.core.phase != stopped { // suspended: when it runs again the overload ends
+		return
+	}
+	if s.portable() && s.waiting() == 0 && len(c.core.waitingHandlers()) == 0 && !c.core.isFenced() {
 		c.box = nil
 		s.sweep()
 		s.alarm, s.limit = overloadStart, firstLook
