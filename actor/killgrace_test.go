@@ -84,7 +84,7 @@ func TestTheReportOfShutdownNamesEachActorOnce(t *testing.T) {
 func TestAKilledActorMayFinishWhatItHasBegunLongAgo(t *testing.T) {
 	for name, work := range map[string]func(ctx *actor.Context[int], f func() error) error{
 		"at work":     func(_ *actor.Context[int], f func() error) error { return f() },
-		"in Blocking": func(ctx *actor.Context[int], f func() error) error { return actor.Blocking(ctx, f) },
+		"in Blocking": actor.Blocking[int],
 	} {
 		for _, ran := range []time.Duration{5 * time.Millisecond, 90 * time.Millisecond, 300 * time.Millisecond, time.Minute} {
 			t.Run(name+" for "+ran.String(), func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestKillReachesAChildThatHoldsTheLastWorkerOfABulkhead(t *testing.T) {
 	} {
 		for where, hang := range map[string]func(ctx *actor.Context[int], f func() error) error{
 			"at work":     func(_ *actor.Context[int], f func() error) error { return f() },
-			"in Blocking": func(ctx *actor.Context[int], f func() error) error { return actor.Blocking(ctx, f) },
+			"in Blocking": actor.Blocking[int],
 		} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

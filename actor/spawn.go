@@ -137,7 +137,7 @@ func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 func (c *core) abandon(err error) {
 	p := c.parent
 	p.mu.Lock()
-	if c.isSignificant() && !(p.ext.significant == 1 && p.ext.oneEnded) {
+	if c.isSignificant() && (p.ext.significant > 1 || !p.ext.oneEnded) {
 		c.flags.And(^significant)
 		p.ext.significant--
 	}
