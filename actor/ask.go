@@ -90,8 +90,9 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 }
 
 // begin makes known to others that the caller waits for a. They see call, and first, the actor that it waits for until
-// the request is passed on, nil if that is not known. own is the actor when the caller is its handler, and not somebody on another goroutine with a context derived from the handler's:
-// the caller must call own.inquired with before. asked is the request that it handles, if there is one.
+// the request is passed on, nil if that is not known. own is the actor when the caller is its handler, and not somebody
+// on another goroutine with a context derived from the handler's: the caller must call own.inquired with before. asked is
+// the request that it handles, if there is one.
 func (a *call[R]) begin(o origin, call interrupter, first *core) (own *core, before *inquiry, asked pendingAsk, err error) {
 	from, w := o.waiter()
 	if err := a.pause.begin(a.sys, from, w, o.here); err != nil {
@@ -430,7 +431,8 @@ const searchPlain = 64
 type visit struct {
 	at      *core
 	request interrupter // which at is to answer, if it is reentrant; nil if it is to end
-	waits   [2]bool     // whether there is a call, and a last one
+	call    bool        // somebody waits for it with a call
+	last    bool        // there was a call on the way
 }
 
 // again reports whether the search has followed the chain from there before.
@@ -438,7 +440,7 @@ func (s *search) again(at *core, call, last interrupter) bool {
 	if s.steps++; s.steps <= searchPlain {
 		return false
 	}
-	v := visit{at: at, waits: [2]bool{call != nil, last != nil}}
+	v := visit{at: at, call: call != nil, last: last != nil}
 	if call != nil && at.traits.reentrant() {
 		v.request = call.request()
 	}
