@@ -580,13 +580,16 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 	case *FarRequest:
 		answerFar(ctx, ask, answer)
 	case pendingAsk:
-		ctx.cell().takeAsk() // this is its one rejection
+		if _, counts := ctx.cell().takeAsk(); !counts {
+			return
+		}
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.core.worker.Load())
 	}
 }
 
 // Promise lets the handler return before it answers the request that is being handled: the asker
-// waits until the promise is kept or its time is up.
+// waits until the promise is kept or its time is up. Of several promises for one request the first that
+// is kept counts, or, if the request went to several actors, the first that its handler made.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
 	p := new(Promised[R])
@@ -597,7 +600,8 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 		p.ask = farAnswerable[R]{ask}
 	}
 	if p.ask != nil {
-		ctx.cell().takeAsk()
+		_, counts := ctx.cell().takeAsk()
+		p.spent.Store(!counts)
 	}
 	if ctx.core.isGated() {
 		p.of, p.restarts = &ctx.core, ctx.core.restarts()

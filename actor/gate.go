@@ -91,17 +91,16 @@ func Holds(ctx context.Context) bool {
 //
 //	return actor.Refuse(ctx, ErrBadCount)
 //
-// For a message that was told it does nothing. For use in the handler of that message.
+// For a message that was told it does nothing, nor does a second Refuse. For use in the handler of that message.
 func Refuse[M any](ctx *Context[M], err error) error {
 	required(err != nil, "Refuse: the error is nil: it is the answer")
 	c := ctx.cell()
-	ask := c.takeAsk()
-	if ask == nil {
-		return nil
-	}
-	if c.core.isGated() {
+	ask, counts := c.takeAsk()
+	switch {
+	case !counts:
+	case c.core.isGated():
 		rejectHeld(&c.core, ask, err)
-	} else {
+	default:
 		ask.reject(err, ctx.core.worker.Load())
 	}
 	return nil

@@ -438,18 +438,21 @@ func (c *cell[M]) currentWith() any {
 
 // takeAsk returns the request that is being handled, and takes the duty to answer it from the
 // handler. It returns nil when there is none, or when the actor was taken away from the caller,
-// a callback.
-func (c *cell[M]) takeAsk() pendingAsk {
+// a callback. counts says whether a rejection would be the handler's first: a request that went to
+// several has one of each.
+func (c *cell[M]) takeAsk() (ask pendingAsk, counts bool) {
 	if !c.core.enterRuntime() {
-		return nil
+		return nil, false
 	}
 	defer c.core.exitRuntime()
 	ask, asked := c.message().with.(pendingAsk)
-	if asked {
-		c.core.taken = true
-		ask.passTo(nil)
+	if !asked {
+		return nil, false
 	}
-	return ask
+	ask.passTo(nil)
+	counts = !c.core.taken || ask.passedTo() != shared
+	c.core.taken = true
+	return ask, counts
 }
 
 // noticed notes that a message was handled; m may be nil. The silence begins when the handler has

@@ -157,3 +157,44 @@ func TestASecondRejectionByAPromiseDoesNotCount(t *testing.T) {
 		})
 	}
 }
+
+func TestASecondRejectionByOneReceiverDoesNotCount(t *testing.T) {
+	no := errors.New("no")
+	for name, reject := range map[string]func(ctx *actor.Context[any], m get){
+		"Refuse": func(ctx *actor.Context[any], _ get) {
+			_ = actor.Refuse(ctx, no)
+			_ = actor.Refuse(ctx, no)
+		},
+		"promises": func(ctx *actor.Context[any], m get) {
+			first, second := actor.Promise(ctx, m), actor.Promise(ctx, m)
+			if second.Reject(no) || second.Resolve(1) {
+				t.Error("the second promise counts")
+			}
+			first.Reject(no)
+		},
+		"another type": func(ctx *actor.Context[any], _ get) {
+			actor.ReplyFor(ctx, "text")
+			actor.ReplyFor(ctx, "text")
+		},
+		"Promise and Refuse": func(ctx *actor.Context[any], m get) {
+			p := actor.Promise(ctx, m)
+			_ = actor.Refuse(ctx, no)
+			p.Reject(no)
+		},
+	} {
+		for gated, opts := range map[string][]actor.SpawnOption{"plain": nil, "gated": {actor.Gated(openGate{})}} {
+			t.Run(name+"/"+gated, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sys := actortest.NewSystem(t)
+					last := actor.SpawnFunc(sys, "last", func(ctx *actor.Context[any], m any) error {
+						reject(ctx, m.(get))
+						return nil
+					}, opts...)
+					if n, err := actor.Ask(bg, forwardedAndAnswered(t, sys, last), get{}); n != 7 || err != nil {
+						t.Errorf("the answer is %d, %v", n, err)
+					}
+				})
+			})
+		}
+	}
+}
