@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// A profile times the messages of some turns, chosen by the workers, and lets each stand for the turns
-// since the last one. To time every message would cost more than most messages do: reading the
+// A profile times the messages of some turns, drawn by the workers, and lets each stand for those that
+// it was drawn from. To time every message would cost more than most messages do: reading the
 // clock twice takes as long as handling one. While no profile is taken, a turn pays one load for that.
 
 const (
-	sampleTurns = 512                  // a turn is timed after so many,
-	sampleAfter = 5 * time.Millisecond // or after that time,
-	sampleSkip  = 8                    // and then after up to so many more: turns that alternate are not always the same ones
+	sampleTurns = 512                  // a turn is drawn from so many at most,
+	sampleTime  = 5 * time.Millisecond // or from as many as there are in that time
 	profileMost = 10_000               // actors and types that a profile tells apart
 )
 
@@ -51,7 +50,7 @@ type usageKey struct {
 }
 
 // Profile measures, until ctx ends, where the handlers' time goes. It returns estimates for each
-// actor and type of message, most time first: it times the messages of one turn in about 512, or of
+// actor and type of message, most time first: each worker times the messages of one turn in 512, or of
 // one in 5 ms where turns are rarer. It does not cover messages whose handler panics, and what
 // [Pinned] and [Inline] actors do.
 //
@@ -98,12 +97,13 @@ func (s *System) changeProfiles(change func([]*profile) []*profile) {
 	}
 }
 
-// sampler is how a worker chooses turns. It belongs to the worker.
+// sampler is how a worker draws turns. It belongs to the worker.
 type sampler struct {
-	of    *profiles // for which turns are chosen
-	turns uint32    // since the last that was timed
-	skip  uint32    // turns left until the next, 0 while none is due
-	last  int64     // when one was timed, by the coarse clock
+	of    *profiles // for which turns are drawn
+	span  uint32    // of how many turns one is drawn
+	drawn uint32    // which one
+	turn  uint32    // how many of them have begun
+	began int64     // when the first did, by the coarse clock
 	now   *timing   // of the message that is being timed
 }
 
@@ -111,21 +111,27 @@ type sampler struct {
 func (w *worker) sample(ps *profiles) *timing {
 	s, now := &w.sampler, w.s.monitor.coarse.Load()
 	if s.of != ps {
-		*s = sampler{of: ps, last: now}
+		*s = sampler{of: ps}
 	}
-	s.turns++
-	switch {
-	case s.skip > 1:
-		s.skip--
+	if s.turn == s.span || now-s.began >= int64(sampleTime) {
+		s.draw(now)
+	}
+	if s.turn++; s.turn != s.drawn {
 		return nil
-	case s.skip == 1:
-		t := &timing{of: ps, turns: uint64(s.turns)}
-		s.turns, s.skip, s.last = 0, 0, now
-		return t
-	case s.turns >= sampleTurns || now-s.last >= int64(sampleAfter):
-		s.skip = 1 + rand.Uint32N(sampleSkip)
 	}
-	return nil
+	return &timing{of: ps, turns: uint64(s.span)}
+}
+
+// draw draws one of the next turns. How many these are is decided before, by the turns that were drawn from
+// last and without a look at the turns to come: so a turn that takes long, and seems to be the last of many
+// for that reason, is drawn as often as any other.
+func (s *sampler) draw(now int64) {
+	span := 2 * s.span
+	if took := now - s.began; took > 0 {
+		span = min(span, uint32(int64(s.turn)*int64(sampleTime)/took))
+	}
+	s.span = min(max(span, 1), sampleTurns)
+	s.drawn, s.turn, s.began = 1+rand.Uint32N(s.span), 0, now
 }
 
 // timing is of a turn whose messages are timed. It belongs to the turn.

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -66,6 +67,37 @@ func TestAProfileLeavesOutWaits(t *testing.T) {
 					k.T().Errorf("one %+v, two %+v: that is not the time without the waits", one, two)
 				}
 				k.AllowFailures() // a wait is cut short at the end
+			})
+		})
+	}
+}
+
+// A turn that is long is at the end of the time in which turns are rare.
+func TestAProfileShowsWhoComputesInARing(t *testing.T) {
+	for _, n := range []int{3, 30, 100} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				const long = 8 * time.Millisecond
+				ring := make([]actor.Ref[int], n)
+				for i := range ring {
+					ring[i] = actor.SpawnFunc(k.System(), strconv.Itoa(i), func(ctx *actor.Context[int], _ int) error {
+						if i == 0 {
+							time.Sleep(long)
+						}
+						ring[(i+1)%n].Tell(ctx, 0)
+						return nil
+					})
+				}
+				ring[0].Tell(k.Context(), 0)
+				ctx, cancel := context.WithTimeout(k.Context(), 30*time.Second)
+				usage := k.System().Profile(ctx)
+				cancel()
+				if len(usage) == 0 || usage[0].PID != ring[0].PID() || usage[0].Longest != long {
+					k.T().Fatalf("the profile is %+v", usage)
+				}
+				if got := usage[0].Time.Seconds(); got < 10 || got > 90 {
+					k.T().Errorf("it took 30 s, and the profile says %v s: %+v", got, usage[0])
+				}
 			})
 		})
 	}
