@@ -101,11 +101,12 @@ type impl interface {
 type extension struct {
 	signals []signal // guarded by mu
 
-	firstChild, lastChild *core // children in order of start, guarded by mu
+	firstChild, lastChild *core // children in order of start, those with StopLast as if they had come first; guarded by mu
 	children              int   // guarded by mu
 	significant           int   // children that are, guarded by mu
 	oneEnded              bool  // one of these has ended, and not all, guarded by mu
 	stopsLater            bool  // the suspended actor is to stop when it is resumed, guarded by mu
+	stopLast              bool  // see StopLast; set before others can see the actor
 
 	watchers watchers // who watches this actor, guarded by mu
 
@@ -330,7 +331,7 @@ func (c *core) putBackSignals(s []signal) {
 	c.flags.Or(signaled)
 }
 
-// adopt appends child to c's children. It reports false when c takes none any more.
+// adopt adds child to c's children. It reports false when c takes none any more.
 func (c *core) adopt(child *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -338,12 +339,16 @@ func (c *core) adopt(child *core) bool {
 		return false
 	}
 	ext := c.needExtLocked()
-	if ext.lastChild == nil {
+	switch {
+	case ext.lastChild == nil:
+		ext.firstChild, ext.lastChild = child, child
+	case child.ext != nil && child.ext.stopLast:
+		child.next, ext.firstChild.prev = ext.firstChild.slot(), child.slot()
 		ext.firstChild = child
-	} else {
+	default:
 		child.prev, ext.lastChild.next = ext.lastChild.slot(), child.slot()
+		ext.lastChild = child
 	}
-	ext.lastChild = child
 	ext.children++
 	if child.isSignificant() {
 		ext.significant++

@@ -172,7 +172,7 @@ func TestASpecShowsHowAnActorWasSpawned(t *testing.T) {
 		actor.Spawn[any](k.System(), "parent", func() *beginner {
 			return &beginner{begin: func(ctx *actor.Context[any]) error {
 				actor.SpawnFunc(ctx, "child", func(*actor.Context[any], any) error { return nil }, actor.Temporary, actor.Significant(), actor.Guardian(guard),
-					actor.Weight(4), actor.Bounded(7, actor.DropOldest), actor.Priority(func(any) int { return 0 }), actor.StopWithin(time.Second), actor.Reentrant())
+					actor.Weight(4), actor.Bounded(7, actor.DropOldest), actor.Priority(func(any) int { return 0 }), actor.StopWithin(time.Second), actor.StopLast(), actor.Reentrant())
 				return nil
 			}}
 		}, actor.Supervise(actor.RestForOne, actor.Backoff(time.Second, time.Minute), actor.AutoStop(actor.AllSignificant)), actor.Passivate(time.Hour))
@@ -195,7 +195,7 @@ func TestASpecShowsHowAnActorWasSpawned(t *testing.T) {
 		child.Guardian = nil
 		if want := (actor.Spec{
 			Lifetime: actor.Temporary, Significant: true, Weight: 4, RunsOn: "workers", Order: "priority", Bound: 7, Overflow: actor.DropOldest,
-			Reentrant: true, Function: true, StopWithin: time.Second, Supervises: usual,
+			Reentrant: true, Function: true, StopWithin: time.Second, StopLast: true, Supervises: usual,
 		}); child != want {
 			k.T().Errorf("the child is\n%+v, want\n%+v", child, want)
 		}

@@ -71,6 +71,7 @@ type spawnConfig struct {
 	bulkhead   *string       // nil for the parent's
 	passivate  time.Duration // 0 for an actor that is not
 	stopWithin time.Duration // 0 for as long as it takes
+	stopLast   bool
 	virtual    any           // an *activation[M], nil for an actor that is none
 	keeps      bool          // see keepsChildren
 
@@ -333,6 +334,9 @@ func (c *core) setExt(cfg *spawnConfig) {
 	}
 	if cfg.stopWithin > 0 {
 		c.needExtLocked().patience = &patience{c: c, limit: cfg.stopWithin}
+	}
+	if cfg.stopLast {
+		c.needExtLocked().stopLast = true
 	}
 	if cfg.runsOn == onSender {
 		c.needExtLocked()

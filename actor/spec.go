@@ -22,6 +22,7 @@ type Spec struct {
 	Function    bool          // it is a function, and has no state
 	Passivate   time.Duration // 0 for never
 	StopWithin  time.Duration // 0 for as long as it takes
+	StopLast    bool
 
 	Supervises SupervisionSpec  // how it supervises its children
 	Guardian   *SupervisionSpec // how its parent supervises it, nil for as it does its other children
@@ -56,6 +57,7 @@ func (s *System) Spec(pid PID) (Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ext := c.ext; ext != nil {
+		spec.StopLast = ext.stopLast
 		if ext.passivation != nil {
 			spec.Passivate = ext.passivation.after
 		}

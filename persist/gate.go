@@ -65,7 +65,7 @@ func (g *gate[M]) Handle(c context.Context, next func() error) (err error) {
 			return g.putOff(ctx, poked)
 		case errors.Is(err, ErrUnreadable):
 			ctx.Stop()
-		case errors.Is(err, errBegunAnew), errors.Is(err, errErased):
+		case errors.Is(err, errBegunAnew), errors.Is(err, errErased), ctx.Incarnation().Err() != nil:
 			err = errors.Join(err, putAside(ctx, poked))
 		}
 		return err

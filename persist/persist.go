@@ -82,7 +82,8 @@ type Persistence struct {
 // durable actor handles a deliverable once, but a function of [Persistence.Deliver] may get a
 // message from two processes.
 //
-// Shutdown of the system waits until everything is durable. Close the journal after that.
+// Shutdown of the system waits until everything is durable: the actor "persist" stops after all others at
+// the root, see [actor.StopLast]. Close the journal after that.
 func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*Persistence, error) {
 	if cfg.Types == nil {
 		panic("persist: Open: the config has no Types: codec.NewTypes makes them")
@@ -91,7 +92,8 @@ func Open(_ context.Context, sys *actor.System, journal Journal, cfg Config) (*P
 	p.commits = newCommits(p)
 	p.receivers = newReceivers()
 	p.loads = &loads{p: p, open: make(map[uint64]*reading)}
-	_, err := actor.TrySpawn(sys, "persist", func() *keeper { return &keeper{p: p} }, actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Minute)))
+	_, err := actor.TrySpawn(sys, "persist", func() *keeper { return &keeper{p: p} }, actor.StopLast(),
+		actor.Supervise(actor.OneForOne, actor.MaxRestarts(1000, time.Minute)))
 	if err != nil {
 		return nil, fmt.Errorf("open persistence: %w", err)
 	}
