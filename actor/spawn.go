@@ -72,8 +72,8 @@ type spawnConfig struct {
 	passivate  time.Duration // 0 for an actor that is not
 	stopWithin time.Duration // 0 for as long as it takes
 	stopLast   bool
-	virtual    any           // an *activation[M], nil for an actor that is none
-	keeps      bool          // see keepsChildren
+	virtual    any  // an *activation[M], nil for an actor that is none
+	keeps      bool // see keepsChildren
 
 	significant bool
 	guardian    *supervision // nil for the parent's
