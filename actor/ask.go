@@ -525,7 +525,7 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.resolve(answer, nil, ctx.core.worker.Load())
+		ask.end(askAnswered, answer, nil, ctx.core.worker.Load())
 		return
 	}
 	if ask, ok := cur.with.(*FarRequest); ok {
@@ -576,7 +576,7 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.resolve(answer, nil, ctx.core.worker.Load())
+		ask.end(askAnswered, answer, nil, ctx.core.worker.Load())
 	case *FarRequest:
 		answerFar(ctx, ask, answer)
 	case pendingAsk:
@@ -604,7 +604,7 @@ func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 		p.spent.Store(!counts)
 	}
 	if ctx.core.isGated() {
-		p.of, p.restarts = &ctx.core, ctx.core.restarts()
+		p.of, p.renewals = &ctx.core, ctx.core.renewals()
 	}
 	return p
 }
@@ -615,7 +615,7 @@ type Promised[R any] struct {
 	ask answerable[R] // nil when nobody waits
 	of  *core         // whose gate the answer goes through, nil for none
 
-	restarts uint64 // of that actor when the promise was made
+	renewals uint64 // of that actor when the promise was made
 
 	spent atomic.Bool // the ask has its one rejection, or an answer that the gate may make one: a shared ask counts them
 }
@@ -623,7 +623,7 @@ type Promised[R any] struct {
 // lost ends the ask, and reports true, when the promise is that of an incarnation of a gated actor
 // that has failed: the answer may be of a state that its gate has not let go.
 func (p *Promised[R]) lost() bool {
-	if p.of.restarts() == p.restarts {
+	if p.of.renewals() == p.renewals {
 		return false
 	}
 	p.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped))
@@ -669,6 +669,7 @@ type pendingAsk interface {
 	share(n int)                      // n actors get the request: only the last rejection counts
 	passTo(c *core)                   // c has to answer it now, nil when that is not known; without effect if it is shared
 	asker() (ctx context.Context, deadline time.Time)
+	answered() bool
 	sentBy(from *core)                       // before it is sent
 	settle(decode func(into any) error) bool // ends the ask with an answer from another system, see FarAsk
 	sender() *core
@@ -688,12 +689,19 @@ func passTo(at *atomic.Pointer[answerer], c *core) {
 	}
 }
 
+// What an ask is.
+const (
+	askPending  uint32 = iota
+	askAnswered        // by an actor that had it, or rejected by one
+	askGivenUp         // its asker no longer waits
+)
+
 // call is an ask under way, all of it: it is the one thing that an ask allocates. It is
 // settled once, and who settles it has answer and err to itself until the asker hears of
 // it: through pause or through notify. It is not used again for another ask, since a
 // handler may still hold it when the asker has gone on.
 type call[R any] struct {
-	settled  atomic.Bool
+	settled  atomic.Uint32 // askPending, askAnswered or askGivenUp
 	others   atomic.Int32 // rejections that do not count yet
 	answer   R
 	err      error
@@ -788,31 +796,34 @@ func (a *call[R]) request() interrupter { return a }
 func (a *call[R]) share(n int) { share(&a.others, &a.answerer, n) }
 
 func (a *call[R]) settle(decode func(into any) error) bool {
-	if a.settled.Load() {
+	if a.over() {
 		return false
 	}
 	var answer R
 	if err := decode(&answer); err != nil {
 		return a.expire(notDecoded(err), nil)
 	}
-	return a.resolve(answer, nil, nil)
+	return a.end(askAnswered, answer, nil, nil)
 }
 
 func (a *call[R]) reject(err error, w *worker) bool {
 	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {
 		return false
 	}
-	return a.expire(err, w)
+	var none R
+	return a.end(askAnswered, none, err, w)
 }
 
 // expire ends the ask whoever else may still answer.
 func (a *call[R]) expire(err error, w *worker) bool {
 	var none R
-	return a.resolve(none, err, w)
+	return a.end(askGivenUp, none, err, w)
 }
 
-func (a *call[R]) resolve(answer R, err error, w *worker) bool {
-	if a.settled.Load() || a.settled.Swap(true) { // it is usual to be late: every handler's return is
+func (a *call[R]) resolve(answer R, err error, w *worker) bool { return a.end(askAnswered, answer, err, w) }
+
+func (a *call[R]) end(how uint32, answer R, err error, w *worker) bool {
+	if a.over() || !a.settled.CompareAndSwap(askPending, how) { // it is usual to be late: every handler's return is
 		return false
 	}
 	a.answer, a.err = answer, err
@@ -831,7 +842,9 @@ func (a *call[R]) ring() { a.expire(errTimeUp, nil) }
 func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
 
 // over reports whether nobody waits any more.
-func (a *call[R]) over() bool { return a.settled.Load() }
+func (a *call[R]) over() bool { return a.settled.Load() != askPending }
+
+func (a *call[R]) answered() bool { return a.settled.Load() == askAnswered }
 
 // interrupt ends the call with that error.
 func (a *call[R]) interrupt(why error) { a.expire(why, nil) }

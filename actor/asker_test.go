@@ -1,7 +1,9 @@
 package actor_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -139,4 +141,48 @@ func TestTheContextOfAHandlerEndsWhateverThatOfItsAskerDoes(t *testing.T) {
 			t.Errorf("told: %v, %v", told, err)
 		}
 	})
+}
+
+// What its asker does with the answer, and when its handler returns, is nothing to who has answered.
+func TestAHandlerThatHasAnsweredGoesOnWhenItsAskerHasReturned(t *testing.T) {
+	answers := map[string]func(ctx *actor.Context[get], m get){
+		"Reply":   func(ctx *actor.Context[get], m get) { actor.Reply(ctx, m, 1) },
+		"Refuse":  func(ctx *actor.Context[get], _ get) { _ = actor.Refuse(ctx, errors.New("no")) },
+		"Promise": func(ctx *actor.Context[get], m get) { actor.Promise(ctx, m).Resolve(1) },
+		"early": func(ctx *actor.Context[get], m get) { // there is a context before the answer
+			<-time.After(time.Millisecond)
+			_ = ctx.Done()
+			actor.Reply(ctx, m, 1)
+		},
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t)
+				other := actor.SpawnFunc(sys, "other", func(ctx *actor.Context[get], m get) error {
+					actor.Reply(ctx, m, 2)
+					return nil
+				})
+				outcome := make(chan error, 1)
+				asked := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[get], m get) error {
+					answer(ctx, m)
+					<-time.After(time.Second)
+					_, err := actor.Ask(ctx, other, get{})
+					outcome <- cmp.Or(err, ctx.Err())
+					return nil
+				})
+				asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[get], m get) error {
+					_, _ = actor.Ask(ctx, asked, get{})
+					actor.Reply(ctx, m, 3)
+					return nil
+				})
+				if _, err := actor.Ask(bg, asker, get{}); err != nil {
+					t.Error(err)
+				}
+				if err := <-outcome; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -10,7 +10,8 @@ import (
 
 // Context gives a callback of an actor access to the runtime. It is also the [context.Context] of
 // what the callback does: it ends when the actor is told to stop, or is restarted with its siblings,
-// and, while a request is handled, when its asker gives up. That of a first Init also ends when this
+// and, while a request is handled, when its asker gives up, or when the asker's deadline has passed, also
+// if the request has been answered by then. That of a first Init also ends when this
 // happens to the parent whose callback spawns the actor.
 //
 // A Context is for the callback that was given it, on its goroutine: when the callback returns, the
@@ -149,6 +150,9 @@ func merge(ask pendingAsk, life *lifetime) (merged context.Context, end, follow 
 	merged, cancel := context.WithDeadline(causal, deadline)
 	parent = endOf(parent)
 	parentEnds := func() {
+		if ask.answered() { // then nobody has given up: its asker goes on
+			return
+		}
 		if cause := context.Cause(parent); !errors.Is(cause, context.DeadlineExceeded) {
 			cancelCause(cause) // its deadline is that of merged, too
 		}

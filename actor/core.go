@@ -139,7 +139,8 @@ type extension struct {
 
 	life *lifetime // of the incarnation, guarded by mu
 
-	restarts uint64      // guarded by mu
+	renewals uint64      // incarnations that have ended and were to be replaced, guarded by mu
+	restarts uint64      // those that were, guarded by mu
 	budget   []time.Time // recent failures of this actor, owned by the parent's turn
 	failures []time.Time // recent failures of its children as a group, owned by the turn
 

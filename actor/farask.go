@@ -106,6 +106,9 @@ func (r *FarRequest) sentBy(from *core)   { r.from = from }
 func (r *FarRequest) sender() *core       { return r.from }
 func (r *FarRequest) over() bool          { return r.settled.Load() }
 
+// answered reports false: its asker's context ends only before that.
+func (r *FarRequest) answered() bool { return false }
+
 // interrupt does nothing: its asker is no handler of this system.
 func (r *FarRequest) interrupt(error) {}
 

@@ -13,7 +13,7 @@ type Stats struct {
 	Actors      int       // living actors
 	Handled     uint64    // messages handled, by all actors there ever were
 	Failures    uint64
-	Restarts    uint64
+	Restarts    uint64 // whose Init has returned, as ActorRestarted says
 	Queued      int // actors that have mail and wait for a worker
 	Workers     int // goroutines that run actors and have not stepped out for a Blocking
 	Waiting     int // handlers that wait with their stacks set aside, for an answer for example
@@ -67,7 +67,7 @@ type Info struct {
 	Attached bool   // it has a mailbox; an actor that has been idle for a while has released it
 	Mailbox  int    // messages that wait; during a turn those of the turn are included
 	Handled  uint64 // messages handled by all its incarnations
-	Restarts uint64
+	Restarts uint64 // see ActorRestarted
 	Children int
 	Bulkhead string // whose workers run it, see WithBulkhead; empty for the system's own
 	Waits    PID    // whom an ask in the handler waits for, the first of them if several handlers wait

@@ -266,6 +266,10 @@ func (c *core) startEnded(err error) {
 	}
 	c.setPhase(running)
 	c.armPassivation()
+	restarts := uint64(0)
+	if !activated {
+		restarts = c.countRestart()
+	}
 	if c.sys().listeners.any() {
 		switch {
 		case activated && c.isVirtual():
@@ -273,7 +277,7 @@ func (c *core) startEnded(err error) {
 		case activated:
 			c.sys().publish(ActorActivated{PID: c.pid()})
 		default:
-			c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: c.restarts()})
+			c.sys().publish(ActorRestarted{PID: c.pid(), Restarts: restarts})
 		}
 	}
 	if ext := c.ext; ext != nil && ext.member {
@@ -500,9 +504,8 @@ func (c *core) renew() {
 	ext.failure, ext.failures = nil, nil // the children to come have failed in nothing
 	c.impl().dismiss()
 	c.mu.Lock()
-	ext.restarts++
+	ext.renewals++
 	c.mu.Unlock()
-	c.sys().restarts.Add(1)
 	if ext.halted {
 		c.parent.signal(signal{kind: sigHalted, child: c})
 		return
@@ -671,11 +674,21 @@ func (c *core) announce(ext *extension, told watchers, links map[*core]struct{})
 	c.cutLinks(links, down)
 }
 
-func (c *core) restarts() uint64 {
+// countRestart counts a restart, and returns how many there have been.
+func (c *core) countRestart() uint64 {
+	c.sys().restarts.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ext.restarts++
+	return c.ext.restarts
+}
+
+// renewals returns how many incarnations have ended that were to be replaced.
+func (c *core) renewals() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ext == nil {
 		return 0
 	}
-	return c.ext.restarts
+	return c.ext.renewals
 }

@@ -788,3 +788,33 @@ func TestASecondStartEndsTheChildrenOfAFailedInit(t *testing.T) {
 		}
 	})
 }
+
+func TestARestartThatWasNotIsNotCounted(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		broken := func(*actor.Context[int], int) error { return errors.New("broken") }
+		var late, idle, other actor.Ref[int]
+		actor.SpawnFunc(k.System(), "waits", func(ctx *actor.Context[int], _ int) error {
+			late = actor.SpawnFunc(ctx, "late", broken)
+			return nil
+		}, actor.Supervise(actor.OneForOne, actor.Backoff(time.Hour, time.Hour))).Tell(k.Context(), 1)
+		actor.SpawnFunc(k.System(), "group", func(ctx *actor.Context[int], _ int) error {
+			idle = actor.Spawn(ctx, "idle", func() slowToEnd { return slowToEnd{} }, actor.Passivate(time.Minute))
+			other = actor.SpawnFunc(ctx, "other", broken)
+			return nil
+		}, actor.Supervise(actor.AllForOne)).Tell(k.Context(), 1)
+		k.Settle()
+		late.Tell(k.Context(), 1)
+		k.Settle()
+		late.Stop()
+		k.Advance(10 * time.Minute) // until idle is passive
+		other.Tell(k.Context(), 1)
+		k.Settle()
+		if n := k.System().Stats().Restarts; n != 1 {
+			t.Errorf("%d restarts, want that of %s", n, other.PID())
+		}
+		if d, err := k.System().Detail(k.Context(), idle.PID()); err != nil || d.Restarts != 0 {
+			t.Errorf("%d restarts, %v", d.Restarts, err)
+		}
+		k.ExpectFailures(2)
+	})
+}

@@ -35,7 +35,7 @@ func TestKillFencesNoSupervisorWithThousandsOfChildren(t *testing.T) {
 		top.Tell(context.Background(), 1)
 		<-spawned
 		refs[children/2].Tell(context.Background(), 1)
-		for youngest := refs[children-1].to.base(); !youngest.hasStopped() && youngest.restarts() == 0; {
+		for youngest := refs[children-1].to.base(); !youngest.hasStopped() && youngest.renewals() == 0; {
 			runtime.Gosched()
 		}
 		top.Kill()
