@@ -184,22 +184,18 @@ func (b *Bus) Close() {
 	}
 }
 
-// enter makes a subscription known. From then on it may get events.
-func (b *Bus) enter(s *Subscription) error {
+// enter makes a subscription known. From then on it may get events. isNew says that it is the first one with its
+// pattern: the caller must call changed.
+func (b *Bus) enter(s *Subscription) (isNew bool, err error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed.Load() {
-		b.mu.Unlock()
-		return ErrClosed
+		return false, ErrClosed
 	}
 	b.subs[s] = struct{}{}
 	b.trie.add(s)
 	b.patterns[s.pattern]++
-	isNew := b.patterns[s.pattern] == 1
-	b.mu.Unlock()
-	if isNew {
-		b.changed()
-	}
-	return nil
+	return b.patterns[s.pattern] == 1, nil
 }
 
 func (b *Bus) leave(s *Subscription) {

@@ -1,7 +1,6 @@
 package eventbus
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,12 +9,13 @@ import (
 // retained keeps the last event of the topics that the bus retains.
 //
 // Its events are numbered in the order in which they were kept. A subscription gets
-// what is kept at one moment, and the number of that moment; what reaches it later with
-// a smaller number it has already, or something newer in its place.
+// what is kept at the moment at which it becomes known, and the number of that moment; what reaches it later with
+// a smaller number it has already, or something newer in its place. All else has been published later than
+// what it gets at first: so nothing overtakes.
 type retained struct {
 	patterns []string // immutable
 
-	mu     sync.Mutex
+	mu     sync.Mutex          // Bus.mu may be acquired while holding it
 	number uint64              // of the last one kept
 	last   map[string]delivery // by topic
 }
@@ -68,22 +68,24 @@ func (r *retained) keep(topic string, event any) (number uint64) {
 	return r.number
 }
 
-// matching returns what is kept for a pattern, oldest first, and the number of the
-// moment.
-func (r *retained) matching(pattern string) (kept []delivery, number uint64) {
+// enter makes a subscription known, as [Bus.enter] does, and returns what is kept for it, in no order, and the
+// number of that moment.
+func (r *retained) enter(s *Subscription) (kept []delivery, number uint64, isNew bool, err error) {
 	if len(r.patterns) == 0 {
-		return nil, 0
+		isNew, err = s.bus.enter(s)
+		return nil, 0, isNew, err
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if isNew, err = s.bus.enter(s); err != nil {
+		return nil, 0, false, err
+	}
 	for topic, d := range r.last {
-		if Match(pattern, topic) {
+		if Match(s.pattern, topic) {
 			kept = append(kept, d)
 		}
 	}
-	number = r.number
-	r.mu.Unlock()
-	slices.SortFunc(kept, func(x, y delivery) int { return cmp.Compare(x.number, y.number) })
-	return kept, number
+	return kept, r.number, isNew, nil
 }
 
 func (r *retained) len() int {

@@ -1,8 +1,10 @@
 package eventbus_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -84,6 +86,33 @@ func TestRetainedValueIsNeitherMissedNorRepeatedNorOvertaken(t *testing.T) {
 					k.T().Fatalf("subscriber %d heard %s, want %s", i, line, want)
 				}
 			}
+		}
+	})
+}
+
+// between calls changed after a subscription has become known and before the subscriber gets what was retained.
+type between struct{ changed func() }
+
+func (between) Forward(context.Context, eventbus.Forwarded) error { return nil }
+func (b between) Changed()                                        { b.changed() }
+
+func TestARetainedEventDoesNotOvertakeOlderOnes(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		bus := eventbus.New(k.System(), eventbus.Retain("t.a"))
+		publish(k, bus, "t.a", 0)
+		if _, err := bus.Forward(between{func() {
+			publish(k, bus, "t.b", 1)
+			publish(k, bus, "t.a", 2)
+			publish(k, bus, "t.b", 3)
+		}}, "t.>"); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		if _, err := eventbus.SubscribeFunc(bus, "t.*", func(_ context.Context, _ string, n int) { got = append(got, n) }); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{0, 1, 2, 3}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	})
 }

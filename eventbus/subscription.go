@@ -1,11 +1,13 @@
 package eventbus
 
 import (
+	"cmp"
 	linked "container/list"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -165,12 +167,18 @@ func newSubscription[Ev any](b *Bus, pattern string, opts []SubscribeOption) *Su
 func (s *Subscription) begin(ctx context.Context) error {
 	if len(s.bus.retained.patterns) == 0 {
 		s.live.Store(true)
-		return s.bus.enter(s)
 	}
-	if err := s.bus.enter(s); err != nil {
+	kept, number, isNew, err := s.bus.retained.enter(s)
+	if err != nil {
 		return err
 	}
-	kept, number := s.bus.retained.matching(s.pattern)
+	if isNew {
+		s.bus.changed()
+	}
+	if s.live.Load() {
+		return nil
+	}
+	slices.SortFunc(kept, func(x, y delivery) int { return cmp.Compare(x.number, y.number) })
 	for _, d := range kept {
 		s.hand(ctx, d)
 	}
