@@ -191,6 +191,42 @@ func TestHandlerThatWaitsForRoomDoesNotFillItsBulkhead(t *testing.T) {
 	}
 }
 
+// Whoever has waited for room is one too many until its turn ends, and whom it has told must wait then.
+func TestWhoWasToldByOneTooManyWaitsForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.WithBulkhead("db", 1, 1))
+		room, done := make(chan struct{}), make(chan struct{})
+		full := actor.SpawnFunc(sys, "full", func(*actor.Context[int], int) error { <-room; return nil }, actor.Bounded(1, actor.Block))
+		full.Tell(bg, 1)
+		synctest.Wait()
+		full.Tell(bg, 2) // the first one is being handled
+		var told atomic.Bool
+		last := actor.SpawnFunc(sys, "last", func(*actor.Context[int], int) error { told.Store(true); return nil }, actor.OnBulkhead("db"))
+		first := actor.SpawnFunc(sys, "first", func(ctx *actor.Context[int], _ int) error {
+			if err := full.TryTell(ctx, 3); err != nil {
+				t.Error(err)
+			}
+			last.Tell(ctx, 1)
+			return nil
+		}, actor.OnBulkhead("db"))
+		busy := actor.SpawnFunc(sys, "busy", func(*actor.Context[int], int) error { <-done; return nil }, actor.OnBulkhead("db"))
+		first.Tell(bg, 1)
+		synctest.Wait()
+		busy.Tell(bg, 1)
+		synctest.Wait()
+		close(room)
+		synctest.Wait()
+		if b := sys.Stats().Bulkheads[0]; told.Load() || b.Busy != 1 || b.Queued != 1 {
+			t.Errorf("told %t beside one that blocks: %+v", told.Load(), b)
+		}
+		close(done)
+		synctest.Wait()
+		if !told.Load() {
+			t.Error("not told when there was a worker")
+		}
+	})
+}
+
 func TestChildrenAreWhereTheirParentIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := actortest.NewSystem(t, actor.WithBulkhead("db", 1, 1), actor.WithBulkhead("mail", 2, 3))

@@ -789,6 +789,11 @@ func TestASecondStartEndsTheChildrenOfAFailedInit(t *testing.T) {
 	})
 }
 
+// still does nothing.
+type still struct{}
+
+func (still) Receive(*actor.Context[int], int) error { return nil }
+
 func TestARestartThatWasNotIsNotCounted(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		broken := func(*actor.Context[int], int) error { return errors.New("broken") }
@@ -798,7 +803,7 @@ func TestARestartThatWasNotIsNotCounted(t *testing.T) {
 			return nil
 		}, actor.Supervise(actor.OneForOne, actor.Backoff(time.Hour, time.Hour))).Tell(k.Context(), 1)
 		actor.SpawnFunc(k.System(), "group", func(ctx *actor.Context[int], _ int) error {
-			idle = actor.Spawn(ctx, "idle", func() slowToEnd { return slowToEnd{} }, actor.Passivate(time.Minute))
+			idle = actor.Spawn(ctx, "idle", func() still { return still{} }, actor.Passivate(time.Minute))
 			other = actor.SpawnFunc(ctx, "other", broken)
 			return nil
 		}, actor.Supervise(actor.AllForOne)).Tell(k.Context(), 1)

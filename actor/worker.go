@@ -94,8 +94,11 @@ func (w *worker) publish() {
 // pick sleeps while there is nothing to do.
 func (s byWorkers) pick(w *worker) *core {
 	for {
-		if s.active.Load() > s.allowed.Load() && !w.retire() {
-			return nil
+		if s.active.Load() > s.allowed.Load() {
+			if !w.retire() {
+				return nil
+			}
+			continue // it was woken, or has got something meanwhile that another has to do
 		}
 		c := w.next()
 		if c == nil {
@@ -124,6 +127,9 @@ func (s byWorkers) pick(w *worker) *core {
 func (w *worker) retire() bool {
 	w.publish()
 	w.current.Store(nil)
+	if c := w.runnext.Swap(nil); c != nil { // whom its last turn has told
+		w.s.global.push(c)
+	}
 	w.handOver()
 	return w.sleep()
 }
