@@ -702,7 +702,7 @@ const (
 // handler may still hold it when the asker has gone on.
 type call[R any] struct {
 	settled  atomic.Uint32 // askPending, askAnswered or askGivenUp
-	others   atomic.Int32 // rejections that do not count yet
+	others   atomic.Int32  // rejections that do not count yet
 	answer   R
 	err      error
 	sys      *System
@@ -820,7 +820,9 @@ func (a *call[R]) expire(err error, w *worker) bool {
 	return a.end(askGivenUp, none, err, w)
 }
 
-func (a *call[R]) resolve(answer R, err error, w *worker) bool { return a.end(askAnswered, answer, err, w) }
+func (a *call[R]) resolve(answer R, err error, w *worker) bool {
+	return a.end(askAnswered, answer, err, w)
+}
 
 func (a *call[R]) end(how uint32, answer R, err error, w *worker) bool {
 	if a.over() || !a.settled.CompareAndSwap(askPending, how) { // it is usual to be late: every handler's return is

@@ -66,6 +66,34 @@ func ExampleStopWithin() {
 	// Output: killed <nil>
 }
 
+// The one that keeps the accounts is needed until all others have ended, although it came last.
+func ExampleStopLast() {
+	sys := actor.NewSystem("plant", quiet)
+	entries := make(chan string, 1)
+	desk := actor.Spawn(sys, "desk", func() *salesDesk { return new(salesDesk) })
+	books := actor.SpawnFunc(sys, "books", func(_ *actor.Context[string], entry string) error {
+		entries <- entry
+		return nil
+	}, actor.StopLast())
+	desk.Tell(context.Background(), books)
+
+	_, err := sys.Shutdown(context.Background())
+	fmt.Println(<-entries, err)
+	// Output: the desk has closed <nil>
+}
+
+// salesDesk writes of its end to the books that it was given.
+type salesDesk struct{ books actor.Ref[string] }
+
+func (d *salesDesk) Receive(_ *actor.Context[actor.Ref[string]], books actor.Ref[string]) error {
+	d.books = books
+	return nil
+}
+
+func (d *salesDesk) Terminate(ctx *actor.Context[actor.Ref[string]], _ error) {
+	d.books.Tell(ctx, "the desk has closed")
+}
+
 type tenantValue struct{}
 
 // Middleware makes of a header what handlers find in their context, and what goes on from there.

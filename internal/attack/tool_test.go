@@ -37,6 +37,9 @@ func (n *node) fit(r *rand.Rand, add func(name string, o ...actor.SpawnOption)) 
 		backoff := time.Duration(r.IntN(2000)) * time.Microsecond
 		add("guarded", actor.Guardian(actor.Supervise(actor.OneForOne, actor.MaxRestarts(200, time.Second), actor.Backoff(0, backoff))))
 	}
+	if r.IntN(10) == 0 {
+		add("last", actor.StopLast())
+	}
 	if r.IntN(5) == 0 {
 		add("observed", actor.ObserveMailbox(observer{}))
 	}

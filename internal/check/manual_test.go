@@ -282,6 +282,7 @@ var noWorkload = map[string]string{
 	"actor.AnySignificant":      "for Significant, too",
 	"actor.AllSignificant":      "for Significant, too",
 	"actor.AutoStop":            "for Significant, too",
+	"actor.StopLast":            "in which order siblings stop is no matter of the oracle's, too",
 	"actor.Guardian":            "the oracle knows of one supervision for the children of an actor",
 	"actor.Ordered":             "the oracle knows the orders that the engine makes",
 	"actor.Later":               "for what goes on outside of the simulation; the bus delivers with it in TestNewsComeInOrderInAnyOrderOfTheRest",
