@@ -13,7 +13,7 @@ type timer[M any] struct {
 	msg    M
 	node   *timerNode
 	once   bool
-	plan   Schedule    // nil for After and Every
+	plan   *planned    // nil for After and Every
 	active bool        // owned by the actor's turn
 	header Header      // of the message in which an After was set, and of its own
 	queued atomic.Bool // a tick lies in the mailbox: a slow actor gets no second one
@@ -44,7 +44,7 @@ type Schedule interface {
 }
 
 // On sends msg to the actor itself each time the schedule says, not earlier by the system's clock,
-// and at most once for each time. A time is left out if the message of the previous one is still
+// and at most once for each time, unless the clock is set back by more than an hour. A time is left out if the message of the previous one is still
 // waiting. If Next panics, the actor fails, and has the timer no longer. For the key and the timer's end
 // see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
@@ -52,9 +52,18 @@ func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	ctx.Cancel(key)
 	now := time.Now()
 	if next := plan.Next(now); !next.IsZero() {
-		ctx.set(key, next.Sub(now), msg, true, plan)
+		ctx.set(key, next.Sub(now), msg, true, &planned{plan, next})
 	}
 }
+
+// planned is when the timer of a schedule is due.
+type planned struct {
+	plan Schedule
+	due  time.Time
+}
+
+// setBackMost is by how much the system's clock may have been set back before a time that has been comes again.
+const setBackMost = time.Hour
 
 // Cancel cancels the timer of that key and reports whether there was one. Its message is no longer
 // delivered, even if it is already in the mailbox. For use in the actor's own callbacks.
@@ -82,7 +91,7 @@ func (c *cell[M]) cancelTimer(key string) bool {
 }
 
 // set is After, Every and On.
-func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan Schedule) {
+func (ctx *Context[M]) set(key string, d time.Duration, msg M, once bool, plan *planned) {
 	c := ctx.cell()
 	if !c.core.enterRuntime() {
 		return // nobody could cancel it
@@ -126,25 +135,32 @@ func (t *timer[M]) origin() string { return "timer " + t.key }
 
 func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	t.queued.Store(false)
-	if t.active && t.once {
-		delete(c.mailbox().inc.timers, t.key)
-		if t.plan != nil {
-			t.again(c)
-		}
-		c.setHeader(t.header)
+	if !t.active || !t.once {
+		return t.msg, t.active
 	}
-	return t.msg, t.active
+	delete(c.mailbox().inc.timers, t.key)
+	if t.plan != nil && !t.again(c) {
+		return msg, false
+	}
+	c.setHeader(t.header)
+	return t.msg, true
 }
 
-// again sets the timer for the schedule's next time.
-func (t *timer[M]) again(c *cell[M]) {
+// again sets the timer for the schedule's next time. It reports false if the clock was set back, so that the last one is
+// still to come.
+func (t *timer[M]) again(c *cell[M]) (due bool) {
 	now := time.Now()
-	c.core.enterUser()
-	next := t.plan.Next(now)
-	c.core.leaveUser()
-	if !next.IsZero() {
-		c.setTimer(&timer[M]{key: t.key, msg: t.msg, once: true, plan: t.plan, active: true}, next.Sub(now))
+	early := t.plan.due.Sub(now)
+	next := t.plan.due
+	if early <= 0 || early > setBackMost {
+		c.core.enterUser()
+		next = t.plan.plan.Next(now)
+		c.core.leaveUser()
 	}
+	if !next.IsZero() {
+		c.setTimer(&timer[M]{key: t.key, msg: t.msg, once: true, plan: &planned{t.plan.plan, next}, active: true}, next.Sub(now))
+	}
+	return early <= 0
 }
 
 func (t *timer[M]) cancel(s *System) {
