@@ -50,8 +50,8 @@ type Gate interface {
 // room when it leaves, even if the mailbox has the policy [Block]. When the actor is killed, what
 // is held is dropped. A [Promise] of an incarnation that has failed is no longer kept: askers that
 // wait for it get [ErrStopped]. One that is kept while a handler runs, also by another goroutine, goes with what
-// that handler does, which may be what it is kept with: if the handler ends with an error, the asker gets that error. So
-// does what a goroutine sends with a context derived from a handler's. The directive [Resume] restarts a gated actor, since its state may
+// that handler does, since it may depend on that: if the handler ends with an error, the asker gets that error. What a
+// goroutine sends meanwhile, with a context derived from a handler's, is dropped then, too. The directive [Resume] restarts a gated actor, since its state may
 // be ahead of what its gate has let go.
 //
 // What a handler does without its context is not held: a message with another context, the Stop of
