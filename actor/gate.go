@@ -49,10 +49,11 @@ type Gate interface {
 // TryTell returns nil for a message that is held; the message becomes a dead letter if there is no
 // room when it leaves, even if the mailbox has the policy [Block]. When the actor is killed, what
 // is held is dropped. A [Promise] of an incarnation that has failed is no longer kept: askers that
-// wait for it get [ErrStopped]. One that is kept while a handler runs, also by another goroutine, goes with what
-// that handler does, since it may depend on that: if the handler ends with an error, the asker gets that error. What a
-// goroutine sends meanwhile, with a context derived from a handler's, is dropped then, too. The directive [Resume] restarts a gated actor, since its state may
-// be ahead of what its gate has let go.
+// wait for it get [ErrStopped]. One that is kept while a handler runs, also by another goroutine,
+// goes with what that handler does, since it may depend on that: it leaves when the handler has
+// returned, and if that was with an error, the asker gets this error. What a goroutine sends
+// meanwhile, with a context derived from a handler's, is dropped then, too. The directive [Resume]
+// restarts a gated actor, since its state may be ahead of what its gate has let go.
 //
 // What a handler does without its context is not held: a message with another context, the Stop of
 // another actor, [PipeTo], a promise that it got from elsewhere. A gated actor cannot be

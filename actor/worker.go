@@ -98,7 +98,9 @@ func (s byWorkers) pick(w *worker) *core {
 			if !w.retire() {
 				return nil
 			}
-			continue // it was woken, or has got something meanwhile that another has to do
+			if s.bounded() {
+				continue // what its last turn has told is for another
+			}
 		}
 		c := w.next()
 		if c == nil {
@@ -127,9 +129,6 @@ func (s byWorkers) pick(w *worker) *core {
 func (w *worker) retire() bool {
 	w.publish()
 	w.current.Store(nil)
-	if c := w.runnext.Swap(nil); c != nil { // whom its last turn has told
-		w.s.global.push(c)
-	}
 	w.handOver()
 	return w.sleep()
 }
