@@ -692,7 +692,7 @@ func passTo(at *atomic.Pointer[answerer], c *core) {
 // What an ask is.
 const (
 	askPending  uint32 = iota
-	askAnswered        // by an actor that had it, or rejected by one
+	askAnswered        // or rejected
 	askGivenUp         // its asker no longer waits
 )
 
@@ -846,7 +846,11 @@ func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
 // over reports whether nobody waits any more.
 func (a *call[R]) over() bool { return a.settled.Load() != askPending }
 
-func (a *call[R]) answered() bool { return a.settled.Load() == askAnswered }
+// answered reports whether the actor that had to answer has. Where several got the request, the others are not
+// to go on for an answer that nobody waits for.
+func (a *call[R]) answered() bool {
+	return a.settled.Load() == askAnswered && a.answerer.Load() != shared
+}
 
 // interrupt ends the call with that error.
 func (a *call[R]) interrupt(why error) { a.expire(why, nil) }

@@ -53,7 +53,7 @@ func (ctx *Context[M]) Incarnation() context.Context { return ctx.cell().core.li
 func (ctx *Context[M]) Parent() PID { return ctx.core.parent.pid() }
 
 // Children returns the addresses of the living children in the order in which they
-// were started.
+// were started; those with [StopLast] come first.
 func (ctx *Context[M]) Children() []PID {
 	var pids []PID
 	for _, child := range ctx.cell().core.childList() {

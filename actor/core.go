@@ -101,12 +101,11 @@ type impl interface {
 type extension struct {
 	signals []signal // guarded by mu
 
-	firstChild, lastChild *core // children in order of start, those with StopLast as if they had come first; guarded by mu
+	firstChild, lastChild *core // children in order of start, those with StopLast first; guarded by mu
 	children              int   // guarded by mu
 	significant           int   // children that are, guarded by mu
 	oneEnded              bool  // one of these has ended, and not all, guarded by mu
 	stopsLater            bool  // the suspended actor is to stop when it is resumed, guarded by mu
-	stopLast              bool  // see StopLast; set before others can see the actor
 
 	watchers watchers // who watches this actor, guarded by mu
 
@@ -343,7 +342,7 @@ func (c *core) adopt(child *core) bool {
 	switch {
 	case ext.lastChild == nil:
 		ext.firstChild, ext.lastChild = child, child
-	case child.ext != nil && child.ext.stopLast:
+	case child.flags.Load()&stopsLast != 0:
 		child.next, ext.firstChild.prev = ext.firstChild.slot(), child.slot()
 		ext.firstChild = child
 	default:
@@ -398,7 +397,7 @@ func (c *core) sibling(slot uint32) *core {
 	return c.sys().actors.at(slot).actor.Load()
 }
 
-// lastChild returns the child that was started last, and c.ext, nil when there are none.
+// lastChild returns the child that is to stop first, and c.ext, nil when there are none.
 func (c *core) lastChild() (child *core, ext *extension) {
 	c.mu.Lock()
 	if ext = c.ext; ext != nil {

@@ -106,7 +106,7 @@ func (r *FarRequest) sentBy(from *core)   { r.from = from }
 func (r *FarRequest) sender() *core       { return r.from }
 func (r *FarRequest) over() bool          { return r.settled.Load() }
 
-// answered reports false: its asker's context ends only before that.
+// answered reports false: once it is answered, nothing ends the context of its asker any more.
 func (r *FarRequest) answered() bool { return false }
 
 // interrupt does nothing: its asker is no handler of this system.

@@ -76,7 +76,7 @@ type Info struct {
 // Tree is an actor and its first children.
 type Tree struct {
 	Info
-	Children []Info // children in the order of their start
+	Children []Info // children in the order of their start, those with StopLast first
 	More     bool   // there are more than those
 }
 

@@ -15,9 +15,10 @@ func StopWithin(d time.Duration) SpawnOption {
 	return spawnOption(func(c *spawnConfig) { c.stopWithin = d })
 }
 
-// StopLast is for an actor that others depend on until they have ended. The actor counts as started before its
-// siblings, also before those that were started earlier: its parent, or Shutdown for an actor at the root, stops it
-// after them. Of several such siblings, the one that was started last is stopped last.
+// StopLast is for an actor that others depend on until they have ended. The actor counts as started
+// before its siblings, also before those that were started earlier: its parent, or Shutdown for an
+// actor at the root, stops it after them. Of several such siblings, the one that was started last is
+// stopped last.
 func StopLast() SpawnOption { return spawnOption(func(c *spawnConfig) { c.stopLast = true }) }
 
 // patience is what an actor has that must end within a time.

@@ -122,9 +122,9 @@ func (w *worker) sample(ps *profiles) *timing {
 	return &timing{of: ps, turns: uint64(s.span)}
 }
 
-// draw draws one of the next turns. How many these are is decided before, by the turns that were drawn from
-// last and without a look at the turns to come: so a turn that takes long, and seems to be the last of many
-// for that reason, is drawn as often as any other.
+// draw draws one of the next turns. How many these are is decided before, by the turns of the last draw
+// and without a look at those to come: so a turn that takes long, and seems to be the last of many for
+// that reason, is drawn as often as any other.
 func (s *sampler) draw(now int64) {
 	span := 2 * s.span
 	if took := now - s.began; took > 0 {

@@ -322,6 +322,9 @@ func (c *core) setTraits(cfg *spawnConfig) {
 	if cfg.significant {
 		c.flags.Or(significant)
 	}
+	if cfg.stopLast {
+		c.flags.Or(stopsLast)
+	}
 }
 
 // setExt gives the actor the extension that some options need.
@@ -334,9 +337,6 @@ func (c *core) setExt(cfg *spawnConfig) {
 	}
 	if cfg.stopWithin > 0 {
 		c.needExtLocked().patience = &patience{c: c, limit: cfg.stopWithin}
-	}
-	if cfg.stopLast {
-		c.needExtLocked().stopLast = true
 	}
 	if cfg.runsOn == onSender {
 		c.needExtLocked()

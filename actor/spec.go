@@ -49,7 +49,7 @@ func (s *System) Spec(pid PID) (Spec, error) {
 	}
 	k := c.kind
 	spec := Spec{
-		Lifetime: c.traits.lifetime(), Significant: c.isSignificant(), Weight: int(c.weight), RunsOn: c.traits.runsOn().String(),
+		Lifetime: c.traits.lifetime(), Significant: c.isSignificant(), StopLast: c.flags.Load()&stopsLast != 0, Weight: int(c.weight), RunsOn: c.traits.runsOn().String(),
 		Bulkhead: k.sched.name, Middleware: len(k.around), Reentrant: c.traits.reentrant(), Gated: c.isGated(),
 		Supervises: k.super.spec(),
 	}
@@ -57,7 +57,6 @@ func (s *System) Spec(pid PID) (Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ext := c.ext; ext != nil {
-		spec.StopLast = ext.stopLast
 		if ext.passivation != nil {
 			spec.Passivate = ext.passivation.after
 		}

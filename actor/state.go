@@ -80,7 +80,7 @@ type core struct {
 	queueNext *core // the next in a run queue; guarded by the queue's lock
 
 	flags atomic.Uint32 // the turn reads them at each message, so they lie apart from mu, which senders write
-	next  uint32        // as prev, of the sibling started after
+	next  uint32        // as prev, of the next sibling
 }
 
 // The flags. Above them is the actor's depth, see spawnstack.go.
@@ -95,8 +95,9 @@ const (
 	virtual                        // the actor is the activation of a virtual one; set before others can see it
 	draining                       // the drain mark is in the mailbox, which takes nothing any more; set under mu
 	significant                    // the actor's parent may not outlive it; set before others can see it, cleared if TrySpawn fails, under parent.mu
+	stopsLast                      // see StopLast; set before others can see it
 
-	depthShift = 10
+	depthShift = 11
 )
 
 // schedule makes an idle actor runnable. It reports whether it has: then the caller must hand

@@ -17,7 +17,8 @@ const (
 	// of their start and started again in that order. In such a restart an Init must not ask a sibling
 	// that was spawned after its own actor: that one starts later, and the ask waits until its time is up.
 	AllForOne
-	// RestForOne is AllForOne for the child that failed and those started after it.
+	// RestForOne is AllForOne for the child that failed and those started after it. A child with
+	// [StopLast] counts as started before the others: they restart with it, and it does not with them.
 	RestForOne
 )
 

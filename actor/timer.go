@@ -43,8 +43,9 @@ type Schedule interface {
 	Next(after time.Time) time.Time
 }
 
-// On sends msg to the actor itself each time the schedule says, not earlier by the system's clock,
-// and at most once for each time, unless the clock is set back by more than an hour. A time is left out if the message of the previous one is still
+// On sends msg to the actor itself each time the schedule says, and at most once for each time. If the
+// schedule's times are of the system's clock, as those of a cron expression are, it is not earlier by
+// that clock; and if the clock is set back by more than an hour, the same times come again. A time is left out if the message of the previous one is still
 // waiting. If Next panics, the actor fails, and has the timer no longer. For the key and the timer's end
 // see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
@@ -62,7 +63,7 @@ type planned struct {
 	due  time.Time
 }
 
-// setBackMost is by how much the system's clock may have been set back before a time that has been comes again.
+// setBackMost is by how much the system's clock may be set back before the same times come again.
 const setBackMost = time.Hour
 
 // Cancel cancels the timer of that key and reports whether there was one. Its message is no longer
@@ -146,8 +147,8 @@ func (t *timer[M]) message(c *cell[M]) (msg M, ok bool) {
 	return t.msg, true
 }
 
-// again sets the timer for the schedule's next time. It reports false if the clock was set back, so that the last one is
-// still to come.
+// again sets the timer for the schedule's next time. It reports false if the last one is still to come,
+// because the clock was set back.
 func (t *timer[M]) again(c *cell[M]) (due bool) {
 	now := time.Now()
 	early := t.plan.due.Sub(now)

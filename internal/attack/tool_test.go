@@ -37,7 +37,7 @@ func (n *node) fit(r *rand.Rand, add func(name string, o ...actor.SpawnOption)) 
 		backoff := time.Duration(r.IntN(2000)) * time.Microsecond
 		add("guarded", actor.Guardian(actor.Supervise(actor.OneForOne, actor.MaxRestarts(200, time.Second), actor.Backoff(0, backoff))))
 	}
-	if r.IntN(10) == 0 {
+	if n.parent != nil && r.IntN(10) == 0 { // at the root, it would end after those who hear of that
 		add("last", actor.StopLast())
 	}
 	if r.IntN(5) == 0 {
