@@ -186,3 +186,34 @@ func TestAHandlerThatHasAnsweredGoesOnWhenItsAskerHasReturned(t *testing.T) {
 		})
 	}
 }
+
+// Nobody waits any more for those that have not answered.
+func TestTheOthersOfASharedRequestHearThatTheirAskerHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		outcome := make(chan time.Duration, 1)
+		quick := actor.SpawnFunc(sys, "quick", func(ctx *actor.Context[get], m get) error { actor.Reply(ctx, m, 1); return nil })
+		slow := actor.SpawnFunc(sys, "slow", func(ctx *actor.Context[get], _ get) error {
+			began := time.Now()
+			err := ctx.Sleep(4 * time.Second)
+			outcome <- time.Since(began)
+			return err
+		})
+		both, err := actor.Routed(sys, quick.PID(), func(_ get, to func(actor.Ref[get])) { to(slow); to(quick) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[get], m get) error {
+			_, _ = actor.Ask(ctx, both, get{})
+			<-time.After(time.Second)
+			actor.Reply(ctx, m, 3)
+			return nil
+		})
+		if _, err := actor.Ask(bg, asker, get{}); err != nil {
+			t.Error(err)
+		}
+		if d := <-outcome; d != time.Second {
+			t.Errorf("it has slept for %v", d)
+		}
+	})
+}
