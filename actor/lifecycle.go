@@ -161,7 +161,9 @@ func (c *core) resume() {
 	if c.phase != suspended {
 		return
 	}
-	if !c.impl().hasState() || c.isGated() { // its Init failed, or its state may be ahead of what its gate lets go: there is nothing to go on with
+	// Its Init failed, or its state may be ahead of what its gate lets go, or it is Permanent and has stopped of its own
+	// accord: there is nothing to go on with.
+	if !c.impl().hasState() || c.isGated() || c.needExt().failure == nil {
 		if c.traits.lifetime() == Temporary {
 			c.givenUp(c.needExt().failure)
 		} else {

@@ -823,3 +823,28 @@ func TestARestartThatWasNotIsNotCounted(t *testing.T) {
 		k.ExpectFailures(2)
 	})
 }
+
+// leaver counts how often it begins, and stops with each message.
+type leaver struct{ begun *int }
+
+func (l *leaver) Init(*actor.Context[any]) error       { *l.begun++; return nil }
+func (*leaver) Receive(*actor.Context[any], any) error { return actor.ErrStop }
+
+// What its supervisor escalates since the budget is spent may be answered with Resume.
+func TestAPermanentActorThatHasStoppedIsNotResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t, actor.Supervise(actor.OneForOne, actor.Decide(func(error) actor.Directive { return actor.Resume })))
+		begun := 0
+		var child actor.Ref[any]
+		actor.SpawnFunc(sys, "parent", func(ctx *actor.Context[int], _ int) error {
+			child = actor.Spawn[any](ctx, "child", func() *leaver { return &leaver{&begun} }, actor.Permanent)
+			return nil
+		}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute))).Tell(bg, 1)
+		synctest.Wait()
+		child.Tell(bg, "stop")
+		synctest.Wait()
+		if begun != 2 {
+			t.Errorf("it has begun %d times, want 2", begun)
+		}
+	})
+}
