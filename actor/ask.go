@@ -525,7 +525,7 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.end(askAnswered, answer, nil, ctx.core.worker.Load())
+		ask.resolve(answer, nil, ctx.core.worker.Load())
 		return
 	}
 	if ask, ok := cur.with.(*FarRequest); ok {
@@ -576,7 +576,7 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 			answerHeld(&ctx.core, ask, answer)
 			return
 		}
-		ask.end(askAnswered, answer, nil, ctx.core.worker.Load())
+		ask.resolve(answer, nil, ctx.core.worker.Load())
 	case *FarRequest:
 		answerFar(ctx, ask, answer)
 	case pendingAsk:
@@ -803,7 +803,7 @@ func (a *call[R]) settle(decode func(into any) error) bool {
 	if err := decode(&answer); err != nil {
 		return a.expire(notDecoded(err), nil)
 	}
-	return a.end(askAnswered, answer, nil, nil)
+	return a.resolve(answer, nil, nil)
 }
 
 func (a *call[R]) reject(err error, w *worker) bool {
@@ -811,7 +811,7 @@ func (a *call[R]) reject(err error, w *worker) bool {
 		return false
 	}
 	var none R
-	return a.end(askAnswered, none, err, w)
+	return a.resolve(none, err, w)
 }
 
 // expire ends the ask whoever else may still answer.

@@ -71,30 +71,30 @@ func TestAnActorThatStopsLastEndsAfterItsSiblings(t *testing.T) {
 		spawn := func(parent actor.Spawner, name string, opts ...actor.SpawnOption) {
 			actor.Spawn(parent, name, func() *family { return &family{log, 0} }, opts...)
 		}
-		parent := actor.SpawnFunc(k.System(), "p", func(ctx *actor.Context[int], _ int) error {
+		beginAndStop := func(name string, begin func(ctx *actor.Context[int])) {
+			parent := actor.SpawnFunc(k.System(), name, func(ctx *actor.Context[int], _ int) error {
+				begin(ctx)
+				return nil
+			})
+			parent.Tell(k.Context(), 1)
+			k.Settle()
+			parent.Stop()
+			k.Settle()
+		}
+		beginAndStop("p", func(ctx *actor.Context[int]) {
 			spawn(ctx, "a")
 			spawn(ctx, "last", actor.StopLast())
 			spawn(ctx, "b")
 			spawn(ctx, "very-last", actor.StopLast())
 			spawn(ctx, "c")
-			return nil
 		})
-		parent.Tell(k.Context(), 1)
-		k.Settle()
-		parent.Stop()
-		k.Settle()
 		log.Expect("init /p/a", "init /p/last", "init /p/b", "init /p/very-last", "init /p/c",
 			"end /p/c", "end /p/b", "end /p/a", "end /p/last", "end /p/very-last")
 
-		alone := actor.SpawnFunc(k.System(), "alone", func(ctx *actor.Context[int], _ int) error {
+		beginAndStop("alone", func(ctx *actor.Context[int]) {
 			spawn(ctx, "first", actor.StopLast())
 			spawn(ctx, "a")
-			return nil
 		})
-		alone.Tell(k.Context(), 1)
-		k.Settle()
-		alone.Stop()
-		k.Settle()
 		log.Expect("init /alone/first", "init /alone/a", "end /alone/a", "end /alone/first")
 	})
 }

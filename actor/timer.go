@@ -45,9 +45,9 @@ type Schedule interface {
 
 // On sends msg to the actor itself each time the schedule says, and at most once for each time. If the
 // schedule's times are of the system's clock, as those of a cron expression are, it is not earlier by
-// that clock; and if the clock is set back by more than an hour, the same times come again. A time is left out if the message of the previous one is still
-// waiting. If Next panics, the actor fails, and has the timer no longer. For the key and the timer's end
-// see [Context.After].
+// that clock; and if the clock is set back by more than an hour, the same times come again. A time is
+// left out if the message of the previous one is still waiting. If Next panics, the actor fails, and
+// has the timer no longer. For the key and the timer's end see [Context.After].
 func (ctx *Context[M]) On(key string, plan Schedule, msg M) {
 	required(plan != nil, "On: the schedule is nil: package schedule parses one")
 	ctx.Cancel(key)

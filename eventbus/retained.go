@@ -71,10 +71,6 @@ func (r *retained) keep(topic string, event any) (number uint64) {
 // enter makes a subscription known, as [Bus.enter] does, and returns what is kept for it, in no order, and the
 // number of that moment.
 func (r *retained) enter(s *Subscription) (kept []delivery, number uint64, isNew bool, err error) {
-	if len(r.patterns) == 0 {
-		isNew, err = s.bus.enter(s)
-		return nil, 0, isNew, err
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if isNew, err = s.bus.enter(s); err != nil {
