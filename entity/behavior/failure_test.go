@@ -136,3 +136,19 @@ func TestABrokenBehaviorThatIsSwitchedOffStaysOff(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A status may be asked for at any time: what it counts as a failure it also lists.
+func TestAStatusListsTheFailuresThatItCounts(t *testing.T) {
+	t.Parallel()
+	b := &behavior{count: new(counters)}
+	f := &follower{b: b}
+	b.publish(f.place)
+	f.fail(Failure{Text: "first"})
+	if st := b.now(); int(st.Failures) != len(st.Failed) {
+		t.Errorf("%d failures are counted, %d listed", st.Failures, len(st.Failed))
+	}
+	b.publish(f.place)
+	if st := b.now(); st.Failures != 1 || len(st.Failed) != 1 || st.InRow != 1 {
+		t.Errorf("published as %+v", st)
+	}
+}

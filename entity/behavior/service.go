@@ -494,10 +494,13 @@ func (b *behavior) head(ctx context.Context) (string, error) {
 	return sub.Cursor(), nil
 }
 
-// publish publishes the behavior's status, for Status.
+// publish publishes the behavior's status, for Status. It takes the counters as well, so that a
+// failure is counted and listed at once.
 func (b *behavior) publish(p place) {
 	old := b.status.Load()
 	st := &Status{Name: b.spec.Name, Version: b.spec.Version, Off: p.Off, InRow: p.InRow}
+	st.Runs, st.Failures, st.Missed = b.count.runs.Load(), b.count.failures.Load(), b.count.missed.Load()
+	st.Effects, st.Refused, st.Pending = b.count.effects.Load(), b.count.refused.Load(), b.count.pending.Load()
 	if old != nil && len(old.Failed) > 0 && len(b.failed) > 0 && len(old.Failed) == len(b.failed) && old.Failed[0] == b.failed[0] {
 		st.Failed = old.Failed
 	} else {
@@ -506,11 +509,9 @@ func (b *behavior) publish(p place) {
 	b.status.Store(st)
 }
 
-// now returns the status with the counters.
+// now returns the published status with the present lag.
 func (b *behavior) now() Status {
 	st := *b.status.Load()
-	st.Runs, st.Failures, st.Missed = b.count.runs.Load(), b.count.failures.Load(), b.count.missed.Load()
-	st.Effects, st.Refused, st.Pending = b.count.effects.Load(), b.count.refused.Load(), b.count.pending.Load()
 	if b.count.waiting.Load() > 0 {
 		st.Lag = time.Duration(max(0, b.s.cfg.now()-b.count.committed.Load())) * time.Millisecond
 	}
