@@ -270,6 +270,25 @@ func caller(ctx context.Context) (*core, *worker) {
 	return nil, nil
 }
 
+// InHandler reports whether the caller is in a handler of the actor, or another callback of it, so that the
+// actor cannot go on before the caller returns. ctx is the handler's Context or derived from that; on another
+// goroutine a derived context is no handler's. It is for packages that make a caller wait until an
+// actor has done something: one that is in that actor's handler would wait for itself. A context from
+// elsewhere is in no handler. InHandler does not block.
+func InHandler(ctx context.Context, pid PID) bool {
+	o := originOf(ctx).located()
+	if !o.here {
+		return false
+	}
+	c, _ := o.turn.running()
+	for c = c.bottom(); c != nil; c = c.above() { // the caller is at the top of the stack: all below wait for it
+		if c.pid() == pid {
+			return true
+		}
+	}
+	return false
+}
+
 // turnAbove returns the handler's context that ctx was made of, nil for a context from outside.
 func turnAbove(ctx context.Context) turn {
 	if ctx == nil {

@@ -283,3 +283,43 @@ func ExampleContext_SetReceiveTimeout() {
 	// polled
 	// log out: nobody is there
 }
+
+type page struct {
+	text    string
+	printed chan<- struct{}
+}
+
+// errAtThePrinter is for who would wait for itself.
+var errAtThePrinter = errors.New("the printer cannot wait for itself")
+
+// printAndWait waits until the pages are printed.
+func printAndWait(ctx context.Context, printer actor.Ref[page], texts ...string) error {
+	if actor.InHandler(ctx, printer.PID()) {
+		return errAtThePrinter
+	}
+	printed := make(chan struct{})
+	for _, text := range texts {
+		printer.Tell(ctx, page{text, printed})
+		<-printed
+	}
+	return nil
+}
+
+func ExampleInHandler() {
+	sys := actor.NewSystem("office", quiet)
+	defer sys.Shutdown(context.Background())
+	printer := actor.SpawnFunc(sys, "printer", func(ctx *actor.Context[page], p page) error {
+		fmt.Println("printed:", p.text)
+		if p.text == "order more paper" {
+			fmt.Println(printAndWait(ctx, ctx.Self(), "paper is ordered"))
+		}
+		p.printed <- struct{}{}
+		return nil
+	})
+	fmt.Println(printAndWait(context.Background(), printer, "hello", "order more paper"))
+	// Output:
+	// printed: hello
+	// printed: order more paper
+	// the printer cannot wait for itself
+	// <nil>
+}

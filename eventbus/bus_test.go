@@ -485,32 +485,66 @@ func TestBlockedPublisherGoesOnWhenTheSubscriptionEnds(t *testing.T) {
 	})
 }
 
+// keyOfNothing is the key of a value that nobody looks at.
+type keyOfNothing struct{}
+
 func TestPublishingToItselfDoesNotDeadlock(t *testing.T) {
 	for _, policy := range []eventbus.Policy{eventbus.DropOldest, eventbus.DropNewest, eventbus.Block} {
-		t.Run(policy.String(), func(t *testing.T) {
-			actortest.Run(t, func(k *actortest.Kit) {
-				bus := eventbus.New(k.System())
-				ear := listen[int](k, bus, []string{"a"}, eventbus.Buffer(2, policy))
-				full := 0
-				actortest.Do(ear, func(ctx *actor.Context[any]) error {
-					for i := range 20 {
-						if err := eventbus.Publish(ctx, bus, "a", i); errors.Is(err, eventbus.ErrFull) {
-							full++
-						} else if err != nil {
-							k.T().Error(err)
+		for name, with := range map[string]func(*actor.Context[any]) context.Context{
+			"own context":     func(ctx *actor.Context[any]) context.Context { return ctx },
+			"derived context": func(ctx *actor.Context[any]) context.Context { return context.WithValue(ctx, keyOfNothing{}, 1) },
+		} {
+			t.Run(policy.String()+"/"+name, func(t *testing.T) {
+				actortest.Run(t, func(k *actortest.Kit) {
+					bus := eventbus.New(k.System())
+					ear := listen[int](k, bus, []string{"a"}, eventbus.Buffer(2, policy))
+					full, began := 0, k.Elapsed()
+					actortest.Do(ear, func(ctx *actor.Context[any]) error {
+						for i := range 20 {
+							if err := eventbus.Publish(with(ctx), bus, "a", i); errors.Is(err, eventbus.ErrFull) {
+								full++
+							} else if err != nil {
+								k.T().Error(err)
+							}
 						}
+						return nil
+					})
+					if took := k.Elapsed() - began; took != 0 {
+						k.T().Errorf("it waited %v for itself", took)
 					}
-					return nil
+					if st, heard := bus.Stats(), len(ear.All()); st.Delivered+st.Dropped != 20 || uint64(heard) != st.Delivered {
+						k.T().Errorf("%d were heard, stats %+v", heard, st)
+					}
+					if st := bus.Stats(); (policy == eventbus.Block) != (full > 0) || policy == eventbus.Block && uint64(full) != st.Dropped {
+						k.T().Errorf("%d were refused, stats %+v", full, st)
+					}
 				})
-				if st, heard := bus.Stats(), len(ear.All()); st.Delivered+st.Dropped != 20 || uint64(heard) != st.Delivered {
-					k.T().Errorf("%d were heard, stats %+v", heard, st)
-				}
-				if st := bus.Stats(); (policy == eventbus.Block) != (full > 0) || policy == eventbus.Block && uint64(full) != st.Dropped {
-					k.T().Errorf("%d were refused, stats %+v", full, st)
-				}
 			})
-		})
+		}
 	}
+}
+
+// A goroutine that a handler has begun may wait for the handler's actor.
+func TestAHandlersGoroutineWaitsForRoomAtItsActor(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		bus := eventbus.New(k.System())
+		ear := listen[int](k, bus, []string{"a"}, eventbus.Buffer(1, eventbus.Block))
+		errs := make(chan error, 1)
+		actortest.Do(ear, func(ctx *actor.Context[any]) error {
+			derived := context.WithoutCancel(ctx)
+			for i := range 2 { // one is in the mailbox, one waits
+				if err := eventbus.Publish(derived, bus, "a", i); err != nil {
+					k.T().Error(err)
+				}
+			}
+			go func() { errs <- eventbus.Publish(derived, bus, "a", 2) }()
+			return nil
+		})
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+		ear.ExpectAll("a=0", "a=1", "a=2")
+	})
 }
 
 func TestPublishingFromAHandlerToItselfDirectly(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/greenroom-go/greenroom/actor"
 )
 
 // inbox holds the events that wait for one subscriber: an actor with all its buffered
@@ -65,12 +67,9 @@ func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond boo
 		s.count(&s.dropped, &s.bus.dropped, 1)
 		return nil
 	}
-	if d.hurried || s.owner != nil && ctx == s.owner {
+	if d.hurried {
 		b.mu.Unlock()
-		if d.hurried {
-			return s.refused(errHurried)
-		}
-		return s.refused(errSelf)
+		return s.refused(errHurried)
 	}
 	p := &publisher{d: d, told: make(chan struct{})}
 	p.within = s.queue.PushBack(p)
@@ -81,15 +80,9 @@ func (b *inbox) put(ctx context.Context, s *Subscription, d delivery, beyond boo
 // await waits until a publisher's event is in, which whoever makes room puts there: so a free place wakes one, and
 // nobody is overtaken.
 func (b *inbox) await(ctx context.Context, s *Subscription, p *publisher) error {
-	patience, stop := s.patience(ctx)
-	defer stop()
-	var err error
-	select {
-	case <-p.told:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-patience:
-		err = fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
+	err := errSelf
+	if !s.isSubscriber(ctx) {
+		err = s.wait(ctx, p.told)
 	}
 	b.mu.Lock()
 	in := p.in
@@ -105,6 +98,25 @@ func (b *inbox) await(ctx context.Context, s *Subscription, p *publisher) error 
 	}
 	s.count(&s.dropped, &s.bus.dropped, 1) // the subscription has ended
 	return nil
+}
+
+// wait waits until a publisher is told, its context ends, or the patience.
+func (s *Subscription) wait(ctx context.Context, told <-chan struct{}) error {
+	patience, stop := s.patience(ctx)
+	defer stop()
+	select {
+	case <-told:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-patience:
+		return fmt.Errorf("no room within %v: %w", s.bus.patience, context.DeadlineExceeded)
+	}
+}
+
+// isSubscriber reports whether the caller is who takes the events of the subscription, and would wait for itself.
+func (s *Subscription) isSubscriber(ctx context.Context) bool {
+	return s.owner != nil && ctx == s.owner || !s.actor.IsZero() && actor.InHandler(ctx, s.actor)
 }
 
 // refused counts an event for which there was no room.

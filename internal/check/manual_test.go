@@ -278,6 +278,7 @@ var noWorkload = map[string]string{
 	"actor.Decorate":            "for middleware that changes the context, which no player looks at",
 	"actor.SetHeader":           "for middleware, too",
 	"actor.Context.Incarnation": "for what lives outside of the actor, of which there is nothing",
+	"actor.InHandler":           "for packages that make others wait: eventbus tests it",
 	"actor.Significant":         "whether a parent stops is no matter of the oracle's",
 	"actor.AnySignificant":      "for Significant, too",
 	"actor.AllSignificant":      "for Significant, too",
