@@ -492,7 +492,7 @@ type Peer struct {
 	Sent       uint64 // messages
 	Reconnects uint64
 	Resent     uint64 // frames that were written again after a reconnect
-	Lost       uint64 // how often it was lost
+	Lost       uint64 // incarnations that were lost, each with a NodeDown; a node that was never reached, and that nobody waited for, is none
 	Dropped    uint64 // messages that were lost before they were written
 	Unknown    uint64 // messages that were written and lost before they were confirmed
 }

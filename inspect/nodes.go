@@ -63,7 +63,7 @@ var nodeMetrics = []nodeMetric{
 	newNodeMetric(prometheus.CounterValue, "greenroom_node_messages_total", "Messages to the node.", func(p *actor.Peer) float64 { return float64(p.Sent) }),
 	newNodeMetric(prometheus.CounterValue, "greenroom_node_reconnects_total", "Connections that were resumed.", func(p *actor.Peer) float64 { return float64(p.Reconnects) }),
 	newNodeMetric(prometheus.CounterValue, "greenroom_node_resent_frames_total", "Frames that were sent again after a reconnect.", func(p *actor.Peer) float64 { return float64(p.Resent) }),
-	newNodeMetric(prometheus.CounterValue, "greenroom_node_lost_total", "How often the node was lost.", func(p *actor.Peer) float64 { return float64(p.Lost) }),
+	newNodeMetric(prometheus.CounterValue, "greenroom_node_lost_total", "Incarnations of the node that were lost.", func(p *actor.Peer) float64 { return float64(p.Lost) }),
 	newNodeMetric(prometheus.CounterValue, "greenroom_node_dropped_messages_total", "Messages that were lost with the node before they were written.", func(p *actor.Peer) float64 { return float64(p.Dropped) }),
 	newNodeMetric(prometheus.CounterValue, "greenroom_node_unknown_messages_total", "Messages that were lost with the node and may have been handled.", func(p *actor.Peer) float64 { return float64(p.Unknown) }),
 }

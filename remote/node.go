@@ -220,18 +220,31 @@ func peerOf(s *session.Session, before actor.Peer) actor.Peer {
 func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.past.Get(s.Peer())
-	if p == nil {
-		p = &past{peer: actor.Peer{Node: s.Peer(), State: session.Lost.String()}}
-	}
-	n.past.Put(s.Peer(), p)
+	p := n.pastOf(s.Peer())
 	if lost {
 		p.peer, p.last = peerOf(s, p.peer), weak.Make(s)
 		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
-		p.peer.Lost++
 	}
 	p.peer.Dropped += l.Dropped
 	p.peer.Unknown += l.Unknown
+}
+
+// pastOf returns what is known of a node, as of the one that was lost last. REQUIRES: n.mu held.
+func (n *Node) pastOf(peer string) *past {
+	p := n.past.Get(peer)
+	if p == nil {
+		p = &past{peer: actor.Peer{Node: peer, State: session.Lost.String()}}
+	}
+	n.past.Put(peer, p)
+	return p
+}
+
+// lose counts an incarnation as lost, and tells the system.
+func (n *Node) lose(inc uint32, down actor.NodeDown) {
+	n.mu.Lock()
+	n.pastOf(down.Node).peer.Lost++
+	n.mu.Unlock()
+	n.far.Lost(inc, down)
 }
 
 // carrier is a node as its system knows it.

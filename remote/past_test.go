@@ -3,8 +3,11 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,10 +53,10 @@ func TestNodesThatComeAreKnownAfterManyThatAreGone(t *testing.T) {
 		}
 		return n.Peers()[i]
 	}
-	if p := of("last"); p.Lost != 1 || p.Sent != 1 || p.Dropped != 1 {
+	if p := of("last"); p.State != "lost" || p.Sent != 1 || p.Dropped != 1 {
 		t.Errorf("one that came late: %+v", p)
 	}
-	if p := of("first"); p.Lost != 1 || p.State != "dialing" {
+	if p := of("first"); p.Sent != 1 || p.State != "dialing" {
 		t.Errorf("one that is being dialed: %+v", p)
 	}
 	if p := of("pod-0"); p.Node != "" {
@@ -61,5 +64,41 @@ func TestNodesThatComeAreKnownAfterManyThatAreGone(t *testing.T) {
 	}
 	if known := len(n.Peers()); known != maxPast {
 		t.Errorf("%d nodes are known", known)
+	}
+}
+
+// What Peers counts as lost is what the events say: a session that ends before anybody waits for an
+// incarnation is no loss.
+func TestALossIsCountedWithItsEvent(t *testing.T) {
+	t.Parallel()
+	sys := actor.NewSystem("b", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	n, err := Listen(sys, Config{Peers: map[string]string{"a": "127.0.0.1:1"}}) // nobody listens there
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events atomic.Uint64
+	told := make(chan struct{}, 4)
+	actor.Subscribe(sys, actor.SpawnFunc(sys, "", func(_ *actor.Context[actor.Event], e actor.Event) error {
+		if _, ok := e.(actor.NodeDown); ok {
+			events.Add(1)
+			told <- struct{}{}
+		}
+		return nil
+	}))
+	n.session("a")
+	n.Disconnect("a")
+	for len(n.t.Host().Sessions()) > 0 {
+		runtime.Gosched()
+	}
+	for inc := range uint32(2) {
+		n.Connect("a", inc+1)
+		n.Disconnect("a")
+		<-told
+		if p := n.Peers()[0]; p.Lost != events.Load() || p.State != "lost" {
+			t.Errorf("%+v after %d events", p, events.Load())
+		}
+	}
+	if _, err := sys.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

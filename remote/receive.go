@@ -63,7 +63,7 @@ func (n handler) Missed(s *session.Session, l *session.Loss) {
 // how many messages were kept for each.
 func (n handler) others(s *session.Session, dropped map[uint32]uint64) {
 	for _, inc := range n.incarnations.giveUp(n.t.Host(), s.Peer(), s.Incarnation()) {
-		n.far.Lost(inc, actor.NodeDown{Node: s.Peer(), Err: lostWith(s, session.ErrIncarnation), Dropped: dropped[inc]})
+		n.lose(inc, actor.NodeDown{Node: s.Peer(), Err: lostWith(s, session.ErrIncarnation), Dropped: dropped[inc]})
 	}
 }
 
@@ -220,12 +220,12 @@ func (n handler) Lost(s *session.Session, l *session.Loss) {
 	down := actor.NodeDown{Node: s.Peer(), Err: why, Dropped: l.Dropped, Unknown: l.Unknown}
 	lost := n.incarnations.giveUp(n.t.Host(), s.Peer(), 0)
 	if l.Incarnation != 0 {
-		n.far.Lost(l.Incarnation, down)
+		n.lose(l.Incarnation, down)
 		down.Dropped, down.Unknown = 0, 0 // each is counted once
 	}
 	for _, inc := range lost { // if it was never open, who waits for any of them waits in vain
 		if inc != l.Incarnation {
-			n.far.Lost(inc, down)
+			n.lose(inc, down)
 			down.Dropped, down.Unknown = 0, 0
 		}
 	}

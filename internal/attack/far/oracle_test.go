@@ -130,7 +130,7 @@ func (w *world) judgeLinks() {
 // areLossesTold compares what was said of each lost incarnation with what is counted of the sessions.
 func (w *world) areLossesTold() bool {
 	peer, c := w.peer(), &w.counts
-	return c.losses.Load() >= peer.Lost && c.dropped.Load() == peer.Dropped && c.unknown.Load() == peer.Unknown
+	return c.losses.Load() == peer.Lost && c.dropped.Load() == peer.Dropped && c.unknown.Load() == peer.Unknown
 }
 
 // peer returns what the node that is near counts of the one that is far.
