@@ -167,11 +167,8 @@ func (i inquiry) split(waits []inquiry) []inquiry {
 // answerer is who has to answer a request that was promised or forwarded, nil when that is not known.
 type answerer struct{ c *core }
 
-// shared is the answerer of a request that went to several, whatever one of them does with it: any other may answer.
-var shared = new(answerer)
-
 // isFor reports whether the handler handles the request of that ask.
-func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && any(i.asked) == any(ask) }
+func (i *inquiry) isFor(ask interrupter) bool { return i.asked != nil && i.asked.request() == ask }
 
 // inquire notes whom a call in the handler waits for: first, nil when that is not known; aside says that others are
 // handled meanwhile. It reports false when the incarnation is about to end: then nobody waits for anything. before is
@@ -528,19 +525,19 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 		ask.resolve(answer, nil, ctx.core.worker.Load())
 		return
 	}
-	if ask, ok := cur.with.(*FarRequest); ok {
-		answerFar(ctx, ask, answer)
+	if ask := answerableOf[R](cur.with); ask != nil {
+		answerOther(ctx, ask, answer)
 	}
 }
 
-// answerFar answers a request that has come from another system.
-func answerFar[R, M any](ctx *Context[M], ask *FarRequest, answer R) {
+// answerOther answers a request that is not a call of its own.
+func answerOther[R, M any](ctx *Context[M], ask answerable[R], answer R) {
 	if !ctx.core.isGated() {
-		ask.resolveAny(answer, nil)
+		ask.resolve(answer, nil, ctx.core.worker.Load())
 		return
 	}
 	ctx.cell().takeAsk()
-	answerHeld(&ctx.core, farAnswerable[R]{ask}, answer)
+	answerHeld(&ctx.core, ask, answer)
 }
 
 // requireCurrent panics when req is not the message msg.
@@ -577,31 +574,24 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 			return
 		}
 		ask.resolve(answer, nil, ctx.core.worker.Load())
-	case *FarRequest:
-		answerFar(ctx, ask, answer)
 	case pendingAsk:
-		if _, counts := ctx.cell().takeAsk(); !counts {
+		if ask := answerableOf[R](ask); ask != nil {
+			answerOther(ctx, ask, answer)
 			return
 		}
+		ctx.cell().takeAsk()
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.core.worker.Load())
 	}
 }
 
 // Promise lets the handler return before it answers the request that is being handled: the asker
 // waits until the promise is kept or its time is up. Of several promises for one request the first that
-// is kept counts, or, if the request went to several actors, the first that its handler made.
+// is kept counts.
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
 	p := new(Promised[R])
-	switch ask := ctx.cell().currentWith().(type) {
-	case *call[R]:
-		p.ask = ask
-	case *FarRequest:
-		p.ask = farAnswerable[R]{ask}
-	}
-	if p.ask != nil {
-		_, counts := ctx.cell().takeAsk()
-		p.spent.Store(!counts)
+	if p.ask = answerableOf[R](ctx.cell().currentWith()); p.ask != nil {
+		ctx.cell().takeAsk()
 	}
 	if ctx.core.isGated() {
 		p.of, p.renewals = &ctx.core, ctx.core.renewals()
@@ -617,7 +607,7 @@ type Promised[R any] struct {
 
 	renewals uint64 // of that actor when the promise was made
 
-	spent atomic.Bool // the ask has its one rejection, or an answer that the gate may make one: a shared ask counts them
+	spent atomic.Bool // it is kept, or the gate holds its answer
 }
 
 // lost ends the ask, and reports true, when the promise is that of an incarnation of a gated actor
@@ -626,22 +616,22 @@ func (p *Promised[R]) lost() bool {
 	if p.of.renewals() == p.renewals {
 		return false
 	}
-	p.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped))
+	p.ask.reject(fmt.Errorf("the actor was restarted before it kept its promise: %w", ErrStopped), nil)
 	return true
 }
 
-// reject is Reject without a gate.
-func (p *Promised[R]) reject(err error) bool { return !p.spent.Swap(true) && p.ask.reject(err, nil) }
+// spend reports whether it is for the caller to keep the promise.
+func (p *Promised[R]) spend() bool {
+	return p.ask != nil && !p.ask.over() && !p.spent.Swap(true) && (p.of == nil || !p.lost())
+}
 
 // Resolve answers. It reports false when nobody waits any more.
 func (p *Promised[R]) Resolve(answer R) bool {
-	switch {
-	case p.ask == nil || p.spent.Load():
+	if !p.spend() {
 		return false
-	case p.of == nil:
+	}
+	if p.of == nil {
 		return p.ask.resolve(answer, nil, nil)
-	case p.ask.over() || p.lost() || p.spent.Swap(true):
-		return false
 	}
 	answerHeld(p.of, p.ask, answer)
 	return true
@@ -649,13 +639,11 @@ func (p *Promised[R]) Resolve(answer R) bool {
 
 // Reject ends the ask with an error. It reports false when nobody waits any more.
 func (p *Promised[R]) Reject(err error) bool {
-	switch {
-	case p.ask == nil:
+	if !p.spend() {
 		return false
-	case p.of == nil:
-		return p.reject(err)
-	case p.ask.over() || p.lost() || p.spent.Swap(true):
-		return false
+	}
+	if p.of == nil {
+		return p.ask.reject(err, nil)
 	}
 	rejectHeld(p.of, p.ask, err)
 	return true
@@ -666,27 +654,12 @@ func (p *Promised[R]) Reject(err error) bool {
 type pendingAsk interface {
 	interrupter
 	reject(err error, w *worker) bool // false: nobody waits any more, or others may still answer
-	share(n int)                      // n actors get the request: only the last rejection counts
-	passTo(c *core)                   // c has to answer it now, nil when that is not known; without effect if it is shared
+	passTo(c *core)                   // c has to answer it now, nil when that is not known
 	asker() (ctx context.Context, deadline time.Time)
 	answered() bool
-	sentBy(from *core)                       // before it is sent
-	settle(decode func(into any) error) bool // ends the ask with an answer from another system, see FarAsk
+	sentBy(from *core)                                // before it is sent
+	settle(decode func(into any) error) (bool, error) // ends the ask with an answer from another system, see FarAsk; not if decode fails
 	sender() *core
-}
-
-// share and passTo are those of each pendingAsk.
-func share(others *atomic.Int32, at *atomic.Pointer[answerer], n int) {
-	if n > 1 { // before one of them has it
-		at.Store(shared)
-		others.Add(int32(n - 1))
-	}
-}
-
-func passTo(at *atomic.Pointer[answerer], c *core) {
-	if at.Load() != shared {
-		at.Store(&answerer{c})
-	}
 }
 
 // What an ask is.
@@ -702,7 +675,6 @@ const (
 // handler may still hold it when the asker has gone on.
 type call[R any] struct {
 	settled  atomic.Uint32 // askPending, askAnswered or askGivenUp
-	others   atomic.Int32  // rejections that do not count yet
 	answer   R
 	err      error
 	sys      *System
@@ -787,34 +759,29 @@ func (a *call[R]) sentBy(from *core) { a.pause.from = from }
 
 func (a *call[R]) sender() *core { return a.pause.from }
 
-func (a *call[R]) passTo(c *core) { passTo(&a.answerer, c) }
+func (a *call[R]) passTo(c *core) { a.answerer.Store(&answerer{c}) }
 
 func (a *call[R]) passedTo() *answerer { return a.answerer.Load() }
 
 func (a *call[R]) request() interrupter { return a }
 
-func (a *call[R]) share(n int) { share(&a.others, &a.answerer, n) }
-
-func (a *call[R]) settle(decode func(into any) error) bool {
+func (a *call[R]) settle(decode func(into any) error) (bool, error) {
 	if a.over() {
-		return false
+		return false, nil
 	}
 	var answer R
 	if err := decode(&answer); err != nil {
-		return a.expire(notDecoded(err), nil)
+		return false, err
 	}
-	return a.resolve(answer, nil, nil)
+	return a.resolve(answer, nil, nil), nil
 }
 
 func (a *call[R]) reject(err error, w *worker) bool {
-	if a.others.Load() > 0 && a.others.Add(-1) >= 0 {
-		return false
-	}
 	var none R
 	return a.resolve(none, err, w)
 }
 
-// expire ends the ask whoever else may still answer.
+// expire ends the ask for its asker, whoever may still answer.
 func (a *call[R]) expire(err error, w *worker) bool {
 	var none R
 	return a.end(askGivenUp, none, err, w)
@@ -846,11 +813,8 @@ func (a *call[R]) shut() { a.expire(ErrStopped, nil) }
 // over reports whether nobody waits any more.
 func (a *call[R]) over() bool { return a.settled.Load() != askPending }
 
-// answered reports whether the actor that had to answer has. Where several got the request, the others are not
-// to go on for an answer that nobody waits for.
-func (a *call[R]) answered() bool {
-	return a.settled.Load() == askAnswered && a.answerer.Load() != shared
-}
+// answered reports whether the actor that had to answer has.
+func (a *call[R]) answered() bool { return a.settled.Load() == askAnswered }
 
 // interrupt ends the call with that error.
 func (a *call[R]) interrupt(why error) { a.expire(why, nil) }

@@ -18,7 +18,13 @@ func (a FarAsk) IsZero() bool { return a.ask == nil }
 // Settle answers: decode is called with a pointer to what the asker wants, or with a *[FarRelay] if
 // the request was forwarded and the asker is somewhere else. An error of decode ends the ask with
 // [ErrNotAccepted]. It reports false when nobody waits any more.
-func (a FarAsk) Settle(decode func(into any) error) bool { return a.ask.settle(decode) }
+func (a FarAsk) Settle(decode func(into any) error) bool {
+	ended, err := a.ask.settle(decode)
+	if err != nil {
+		return a.ask.reject(fmt.Errorf("%w: the answer: %w", ErrNotAccepted, err), nil)
+	}
+	return ended
+}
 
 // Reject ends the ask with an error. It reports false when nobody waits any more.
 func (a FarAsk) Reject(err error) bool { return a.ask.reject(err, nil) }
@@ -44,7 +50,6 @@ type FarRequest struct {
 	from     *core // set before it is delivered
 
 	settled  atomic.Bool
-	others   atomic.Int32 // rejections that do not count yet
 	answerer atomic.Pointer[answerer]
 
 	mu     sync.Mutex
@@ -81,26 +86,17 @@ func (r *FarRequest) resolveAny(answer any, err error) bool {
 	return true
 }
 
-func (r *FarRequest) reject(err error, _ *worker) bool {
-	if r.others.Load() > 0 && r.others.Add(-1) >= 0 {
-		return false
-	}
-	return r.resolveAny(nil, err)
-}
+func (r *FarRequest) reject(err error, _ *worker) bool { return r.resolveAny(nil, err) }
 
-func (r *FarRequest) settle(decode func(into any) error) bool {
+func (r *FarRequest) settle(decode func(into any) error) (bool, error) {
 	var relay FarRelay
 	if err := decode(&relay); err != nil {
-		return r.resolveAny(nil, notDecoded(err))
+		return false, err
 	}
-	return r.resolveAny(relay, nil)
+	return r.resolveAny(relay, nil), nil
 }
 
-// notDecoded says that an answer is not what the asker wants.
-func notDecoded(err error) error { return fmt.Errorf("%w: the answer: %w", ErrNotAccepted, err) }
-
-func (r *FarRequest) share(n int)         { share(&r.others, &r.answerer, n) }
-func (r *FarRequest) passTo(c *core)      { passTo(&r.answerer, c) }
+func (r *FarRequest) passTo(c *core)      { r.answerer.Store(&answerer{c}) }
 func (r *FarRequest) passedTo() *answerer { return r.answerer.Load() }
 func (r *FarRequest) sentBy(from *core)   { r.from = from }
 func (r *FarRequest) sender() *core       { return r.from }
@@ -121,12 +117,6 @@ func (r *FarRequest) asker() (ctx context.Context, deadline time.Time) {
 		r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	}
 	return r.ctx, r.deadline
-}
-
-// answerable is a request whose answer is an R, or, if it has come from another system, may be one.
-type answerable[R any] interface {
-	pendingAsk
-	resolve(answer R, err error, w *worker) bool
 }
 
 var _ answerable[int] = (*call[int])(nil)

@@ -98,9 +98,9 @@ func Holds(ctx context.Context) bool {
 func Refuse[M any](ctx *Context[M], err error) error {
 	required(err != nil, "Refuse: the error is nil: it is the answer")
 	c := ctx.cell()
-	ask, counts := c.takeAsk()
+	ask := c.takeAsk()
 	switch {
-	case !counts:
+	case ask == nil:
 	case c.core.isGated():
 		rejectHeld(&c.core, ask, err)
 	default:

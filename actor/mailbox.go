@@ -438,21 +438,19 @@ func (c *cell[M]) currentWith() any {
 
 // takeAsk returns the request that is being handled, and takes the duty to answer it from the
 // handler. It returns nil when there is none, or when the actor was taken away from the caller,
-// a callback. counts says whether a rejection would be the handler's first: a request that went to
-// several has one of each.
-func (c *cell[M]) takeAsk() (ask pendingAsk, counts bool) {
+// a callback.
+func (c *cell[M]) takeAsk() pendingAsk {
 	if !c.core.enterRuntime() {
-		return nil, false
+		return nil
 	}
 	defer c.core.exitRuntime()
 	ask, asked := c.message().with.(pendingAsk)
 	if !asked {
-		return nil, false
+		return nil
 	}
 	ask.passTo(nil)
-	counts = !c.core.taken || ask.passedTo() != shared
 	c.core.taken = true
-	return ask, counts
+	return ask
 }
 
 // noticed notes that a message was handled; m may be nil. The silence begins when the handler has

@@ -140,6 +140,14 @@ func askIn(with any) (pendingAsk, bool) {
 	return ask, ok
 }
 
+// withAsk returns what comes with a message, with that ask in place of its own.
+func withAsk(with any, ask pendingAsk) any {
+	if h, ok := with.(*headed); ok {
+		return &headed{header: h.header, inner: ask, far: h.far}
+	}
+	return ask
+}
+
 // intercept has the sending middleware see a message that is about to be sent, and returns to whom
 // it goes then.
 func intercept[M any](ctx context.Context, to target[M], e *envelope[M]) (target[M], error) {

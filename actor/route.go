@@ -65,22 +65,26 @@ func (r *routed[M]) pass(e envelope[M], w *worker) (v verdict, chosen bool) {
 	if first.IsZero() {
 		return verdictGone, false
 	}
-	ask, asked := askIn(e.with)
-	if asked {
-		ask.share(len(rest) + 1)
-	}
 	if len(rest) == 0 {
 		return first.to.tell(e, w), true
 	}
-	for _, to := range append(rest, first) {
+	var parts []part
+	if ask, asked := askIn(e.with); asked {
+		parts = split(ask, len(rest)+1)
+	}
+	for i, to := range append(rest, first) {
+		e := e
+		if parts != nil {
+			e.with = withAsk(e.with, &parts[i])
+		}
 		if v := to.to.tell(e, w); v != verdictTaken {
 			if e.isEvent() { // a dead letter would be the next one
 				r.owner.sys().listeners.missed.Add(1)
 				continue
 			}
 			r.owner.sys().deadLetter(to.to.base(), e.from(), e.msg, v.reason())
-			if asked {
-				ask.reject(v.err(), w)
+			if parts != nil {
+				parts[i].reject(v.err(), w)
 			}
 		}
 	}

@@ -167,9 +167,11 @@ func TestASecondRejectionByOneReceiverDoesNotCount(t *testing.T) {
 		},
 		"promises": func(ctx *actor.Context[any], m get) {
 			first, second := actor.Promise(ctx, m), actor.Promise(ctx, m)
-			if second.Reject(no) || second.Resolve(1) {
-				t.Error("the second promise counts")
+			second.Reject(no)
+			if second.Resolve(1) {
+				t.Error("the second call counts")
 			}
+			first.Resolve(2)
 			first.Reject(no)
 		},
 		"another type": func(ctx *actor.Context[any], _ get) {
@@ -180,6 +182,38 @@ func TestASecondRejectionByOneReceiverDoesNotCount(t *testing.T) {
 			p := actor.Promise(ctx, m)
 			_ = actor.Refuse(ctx, no)
 			p.Reject(no)
+		},
+		"Promise and the dead letter of a stash": func(ctx *actor.Context[any], m get) {
+			actor.Promise(ctx, m).Reject(no)
+			if err := ctx.Stash(); err != nil {
+				t.Error(err)
+			}
+			ctx.Self().Stop()
+		},
+		"two forwards": func(ctx *actor.Context[any], _ get) {
+			for range 2 {
+				refuses := actor.SpawnFunc(ctx, "", func(ctx *actor.Context[any], _ any) error { return actor.Refuse(ctx, no) })
+				if err := actor.Forward(ctx, refuses); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"a forward to several": func(ctx *actor.Context[any], _ get) {
+			var all []actor.Ref[any]
+			for range 3 {
+				all = append(all, actor.SpawnFunc(ctx, "", func(ctx *actor.Context[any], _ any) error { return actor.Refuse(ctx, no) }))
+			}
+			several, err := actor.Routed(ctx.System(), all[0].PID(), func(_ any, to func(actor.Ref[any])) {
+				for _, ref := range all {
+					to(ref)
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			if err := actor.Forward(ctx, several); err != nil {
+				t.Error(err)
+			}
 		},
 	} {
 		for gated, opts := range map[string][]actor.SpawnOption{"plain": nil, "gated": {actor.Gated(openGate{})}} {

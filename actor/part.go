@@ -1,0 +1,80 @@
+package actor
+
+import "sync/atomic"
+
+// part is a request that went to several actors, as one of them has it, wherever it passes the request on to. It ends
+// once: with its first rejection, or when the whole does. The whole is rejected when all its parts are.
+type part struct {
+	pendingAsk               // the whole, which may be a part itself
+	left       *atomic.Int32 // how many parts of the whole are not rejected
+	rejected   atomic.Bool
+}
+
+// split returns a request in n parts.
+func split(whole pendingAsk, n int) []part {
+	whole.passTo(nil) // any of them may answer
+	left := new(atomic.Int32)
+	left.Store(int32(n))
+	parts := make([]part, n)
+	for i := range parts {
+		parts[i].pendingAsk, parts[i].left = whole, left
+	}
+	return parts
+}
+
+func (p *part) reject(err error, w *worker) bool {
+	if p.rejected.Swap(true) || p.left.Add(-1) > 0 {
+		return false
+	}
+	return p.pendingAsk.reject(err, w)
+}
+
+func (p *part) over() bool { return p.rejected.Load() || p.pendingAsk.over() }
+
+func (p *part) settle(decode func(into any) error) (bool, error) {
+	if p.rejected.Load() {
+		return false, nil
+	}
+	return p.pendingAsk.settle(decode)
+}
+
+// passTo does nothing: others may answer as well.
+func (*part) passTo(*core) {}
+
+// answered reports false: where another one has answered, this one is not to go on for an answer that nobody
+// waits for.
+func (*part) answered() bool { return false }
+
+// answerable is a request whose answer is an R, or, if it has come from another system, may be one.
+type answerable[R any] interface {
+	pendingAsk
+	resolve(answer R, err error, w *worker) bool
+}
+
+// answerableOf returns the request that comes with a message, nil if there is none or its answer is no R.
+func answerableOf[R any](with any) answerable[R] {
+	switch ask := with.(type) {
+	case *call[R]:
+		return ask
+	case *FarRequest:
+		return farAnswerable[R]{ask}
+	case *part:
+		if whole := answerableOf[R](ask.pendingAsk); whole != nil {
+			return answerablePart[R]{ask, whole}
+		}
+	}
+	return nil
+}
+
+// answerablePart is a part of a request whose answer is an R.
+type answerablePart[R any] struct {
+	*part
+	whole answerable[R]
+}
+
+func (a answerablePart[R]) resolve(answer R, err error, w *worker) bool {
+	if err != nil {
+		return a.reject(err, w)
+	}
+	return !a.rejected.Load() && a.whole.resolve(answer, nil, w)
+}
