@@ -257,11 +257,11 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 		k.killed = k.n.mayBeKilled()
 	}
 	w.mu.Unlock()
-	w.killing.Store(hasty)
 	w.closing.Store(true)
 	if c.quiet && r.IntN(2) == 0 {
 		w.sendLast(r)
 	}
+	w.killing.Store(hasty) // not before: who clings until its actor is killed would keep the last letters waiting
 	c.began, c.ticks, c.clock, c.before = w.moment.Add(1), w.control.ticks.Load(), time.Now(), lost(w.sys.Stats())
 	if hasty {
 		ctx, cancel = context.WithTimeout(ctx, soon)
