@@ -9,7 +9,8 @@ import (
 )
 
 // ErrLinked says that an actor failed because an actor linked to it has ended abnormally. The error
-// wraps the failure of that actor, if there was one.
+// wraps the failure of that actor, if there was one; where that was an ErrLinked itself, it wraps the
+// failure with which the chain of ends began.
 var ErrLinked = errors.New("linked actor ended")
 
 // Link ties the actor and the one with that address together, as in OTP: when either of them ends
@@ -104,12 +105,36 @@ func (c *core) cutLinks(links map[*core]struct{}, d Down) {
 	}
 }
 
-// linkError is the failure of an actor because of the end of one that it was linked to.
+// linkFailure is the failure of an actor because of the end of one that it was linked to. It names that one and the
+// first of a chain, and none between: the errors of a chain would grow with its length.
+type linkFailure struct{ last, first Down }
+
+// linkError returns the failure because of that end.
 func linkError(d Down) error {
-	if d.Err != nil {
-		return fmt.Errorf("%w: %s: %s: %w", ErrLinked, d.PID, d.Reason, d.Err)
+	if before, ok := errors.AsType[*linkFailure](d.Err); ok {
+		return &linkFailure{d, before.first}
 	}
-	return fmt.Errorf("%w: %s: %s", ErrLinked, d.PID, d.Reason)
+	return &linkFailure{d, d}
+}
+
+// Error implements error.
+func (f *linkFailure) Error() string {
+	text := fmt.Sprintf("%v: %s: %s", ErrLinked, f.last.PID, f.last.Reason)
+	if f.first.PID != f.last.PID {
+		text += fmt.Sprintf(", after %s: %s", f.first.PID, f.first.Reason)
+	}
+	if f.first.Err != nil {
+		text += fmt.Sprintf(": %v", f.first.Err)
+	}
+	return text
+}
+
+// Unwrap is for package errors.
+func (f *linkFailure) Unwrap() []error {
+	if f.first.Err == nil {
+		return []error{ErrLinked}
+	}
+	return []error{ErrLinked, f.first.Err}
 }
 
 // inOrder compares actors by their addresses, for what a seed replays.

@@ -307,6 +307,42 @@ func TestLinkedActorFailsWithTheOther(t *testing.T) {
 	}
 }
 
+// The failure of a linked actor says who has ended, and with what the chain of ends began: not all that lies between, which
+// would be quadratic.
+func TestAFailureGoesThroughAChainOfLinksWithItsCause(t *testing.T) {
+	broken := errors.New("broken")
+	actortest.Run(t, func(k *actortest.Kit) {
+		const n = 200
+		failures := actortest.Events[actor.ActorFailed](k)
+		var refs []actor.Ref[error]
+		for i := range n {
+			refs = append(refs, actor.SpawnFunc(k.System(), fmt.Sprint(i), func(ctx *actor.Context[error], m error) error {
+				if m == nil && i > 0 {
+					ctx.Link(refs[i-1].PID())
+				}
+				return m
+			}))
+			refs[i].Tell(k.Context(), nil)
+		}
+		k.Settle()
+		refs[0].Tell(k.Context(), broken)
+		k.ExpectFailures(n)
+		for i := range n {
+			f := failures.Next()
+			want := "broken"
+			switch {
+			case i == 1:
+				want = fmt.Sprintf("linked actor ended: %s: failed: restart budget exhausted: 1 failures within 1m0s, the last: broken", refs[0].PID())
+			case i > 1:
+				want = fmt.Sprintf("linked actor ended: %s: failed, after %s: failed: restart budget exhausted: 1 failures within 1m0s, the last: broken", refs[i-1].PID(), refs[0].PID())
+			}
+			if f.PID != refs[i].PID() || f.Err.Error() != want || !errors.Is(f.Err, broken) || errors.Is(f.Err, actor.ErrLinked) != (i > 0) {
+				k.T().Errorf("%s failed with %v, want %s", f.PID, f.Err, want)
+			}
+		}
+	}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)))
+}
+
 func TestLinkWithNobodyIsAFailureAtOnce(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		target := actor.Spawn(k.System(), "", newCounter)
