@@ -202,6 +202,7 @@ func TestConformancePanicInTerminateHidesNoEnd(t *testing.T) {
 		if d := actortest.ExpectDown(k, parent); d.Reason != actor.Stopped {
 			k.T().Errorf("got %v", d.Reason)
 		}
+		k.ExpectFailures(1)
 	})
 }
 
@@ -218,6 +219,24 @@ type sore struct{}
 func (*sore) Receive(*actor.Context[int], int) error { return nil }
 func (*sore) Terminate(*actor.Context[int], error)   { panic("sore loser") }
 func (*sore) String() string                         { return "sore" }
+
+// What is told as a failure is counted as one, and kept for Detail.
+func TestAPanicInTerminateIsCounted(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		failures := actortest.Events[actor.ActorFailed](k)
+		ref := actor.Spawn(k.System(), "sore", func() *sore { return &sore{} })
+		if err := k.System().Restart(ref.PID()); err != nil {
+			k.T().Fatal(err)
+		}
+		k.Settle()
+		failed := failures.Next()
+		d, err := k.System().Detail(k.Context(), ref.PID())
+		if n := k.System().Stats().Failures; n != 1 || failed.PID != ref.PID() || err != nil || len(d.Failures) != 1 || !errors.Is(d.Failures[0].Err, failed.Err) {
+			k.T().Errorf("%d failures, told of %v, kept %v, %v", n, failed, d.Failures, err)
+		}
+		k.AllowFailures()
+	})
+}
 
 func TestConformanceNoMessageIsHandledWhileChildrenStop(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

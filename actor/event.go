@@ -22,7 +22,7 @@ type ActorStopped struct {
 	Err    error // the failure when the reason is Failed, else nil
 }
 
-// ActorFailed says that Receive, Init or Terminate returned an error or panicked.
+// ActorFailed says that Receive or Init returned an error, or that one of these or Terminate panicked.
 type ActorFailed struct {
 	PID         PID
 	Err         error  // a [*PanicError], with the stack, if it was a panic

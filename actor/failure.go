@@ -15,8 +15,7 @@ func (c *core) fail(err error) {
 	c.enterUser()
 	err = vetted(err)
 	c.leaveUser()
-	c.sys().failures.Add(1)
-	c.noteFailure(err, c.impl().messageType())
+	c.countFailure(err)
 	if c.phase == suspended && c.traits.reentrant() { // the supervisor has the failure of another handler already
 		c.halting = false
 		c.logFailure(err)
@@ -47,6 +46,12 @@ func vetted(err error) (safe error) {
 	errors.Is(err, errGoexit) // calls each Is and Unwrap
 	errors.AsType[*PanicError](err)
 	return err
+}
+
+// countFailure counts a failure, and keeps it for [System.Detail].
+func (c *core) countFailure(err error) {
+	c.sys().failures.Add(1)
+	c.noteFailure(err, c.impl().messageType())
 }
 
 // logFailure writes the one line about a failure, and tells listeners.

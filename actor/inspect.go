@@ -12,12 +12,12 @@ type Stats struct {
 	Started     time.Time // when the system was made
 	Actors      int       // living actors
 	Handled     uint64    // messages handled, by all actors there ever were
-	Failures    uint64
-	Restarts    uint64 // whose Init has returned, as ActorRestarted says
-	Queued      int    // actors that have mail and wait for a worker
-	Workers     int    // goroutines that run actors and have not stepped out for a Blocking
-	Waiting     int    // handlers that wait with their stacks set aside, for an answer for example
-	Timers      int    // pending timers
+	Failures    uint64    // each with an ActorFailed
+	Restarts    uint64    // whose Init has returned, as ActorRestarted says
+	Queued      int       // actors that have mail and wait for a worker
+	Workers     int       // goroutines that run actors and have not stepped out for a Blocking
+	Waiting     int       // handlers that wait with their stacks set aside, for an answer for example
+	Timers      int       // pending timers
 	DeadLetters uint64
 	EventsLost  uint64 // events for which the bounded mailbox of a listener had no room, see Subscribe
 	// DeadLettersByReason has an entry for each reason that occurred.

@@ -545,7 +545,9 @@ func (c *cell[M]) terminate() {
 		failure := recover()
 		c.core.leaveUser()
 		if !returned {
-			c.core.logFailure(fmt.Errorf("terminate: %w", recovered(failure)))
+			err := fmt.Errorf("terminate: %w", recovered(failure))
+			c.core.countFailure(err)
+			c.core.logFailure(err)
 		}
 		c.core.terminated()
 	}()

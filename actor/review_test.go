@@ -282,7 +282,7 @@ func TestGoexitInInitAndTerminateLosesNoActor(t *testing.T) {
 		if d := actortest.ExpectDown(k, b); d.Reason != actor.Stopped {
 			k.T().Errorf("got %v", d.Reason)
 		}
-		k.ExpectFailures(1)
+		k.ExpectFailures(2)
 	})
 }
 
