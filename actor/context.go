@@ -16,10 +16,11 @@ import (
 //
 // A Context is for the callback that was given it, on its goroutine: when the callback returns, the
 // actor continues with another message, and so does the Context. A context derived from it in the
-// callback by [context.WithTimeout], [context.WithDeadline] or [context.WithCancel] ends with the
-// callback's message and may be passed anywhere. A context made by [context.WithValue] alone is
-// still the Context itself, and follows it to the next message: derive a cancelable one first if it
-// is to leave the callback.
+// callback by [context.WithTimeout], [context.WithDeadline] or [context.WithCancel] may be passed
+// anywhere. It ends as the Context does in that callback, and that of a request also when the handler
+// has returned. Nothing else ends it, other than its cancel function, which is to be called as always.
+// A context made by [context.WithValue] alone is still the Context itself, and follows it to the next
+// message: derive a cancelable one first if it is to leave the callback.
 type Context[M any] cell[M]
 
 var _ context.Context = (*Context[int])(nil)

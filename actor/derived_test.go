@@ -51,6 +51,39 @@ func TestAnAskWithADerivedContextEndsWithItsCauseAlsoInALaterMessage(t *testing.
 	})
 }
 
+func TestADerivedContextEndsWithItsRequestOrTheIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := actortest.NewSystem(t)
+		made := make(chan context.Context, 1)
+		ref := actor.SpawnFunc(sys, "a", func(ctx *actor.Context[any], m any) error {
+			derived, cancel := context.WithCancel(ctx)
+			t.Cleanup(cancel)
+			made <- derived
+			if _, ok := m.(get); ok {
+				actor.ReplyFor(ctx, 1)
+			}
+			return nil
+		})
+		ref.Tell(bg, 0)
+		ofTold := <-made
+		if _, err := actor.Ask(bg, ref, get{}); err != nil {
+			t.Fatal(err)
+		}
+		ofAsked := <-made
+		ref.Tell(bg, 0)
+		<-made
+		synctest.Wait()
+		if ofAsked.Err() == nil || ofTold.Err() != nil {
+			t.Errorf("that of a request that is answered: %v, that of a message that was told: %v", ofAsked.Err(), ofTold.Err())
+		}
+		ref.Stop()
+		synctest.Wait()
+		if ofTold.Err() == nil {
+			t.Error("the incarnation has ended, and what was derived lasts")
+		}
+	})
+}
+
 func TestTheHandlerSeesTheCauseOfADerivedContextAlsoInALaterMessageOfTheAsker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errEnough := errors.New("enough")
