@@ -7,7 +7,8 @@ import "time"
 // unless another sender or the pool is already running it. It is for tests, and for glue so thin
 // that a hop is not worth it. The pool handles what the runtime itself sends, such as timers and
 // signals, what is left after about the time of a turn, what a [Gated] actor sends, what an Inline or Pinned
-// actor forwards, and messages for Inline actors that send to each other more than 100 deep.
+// actor forwards, and messages for Inline actors that send to each other more than 100 deep. A handler
+// that ends its goroutine with [runtime.Goexit] ends that of the sender.
 func Inline() SpawnOption { return spawnOption(func(c *spawnConfig) { c.runOn(onSender) }) }
 
 // inlineMost is how many Inline actors may run on one stack, each in a handler of the one before.

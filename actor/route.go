@@ -72,21 +72,37 @@ func (r *routed[M]) pass(e envelope[M], w *worker) (v verdict, chosen bool) {
 	if ask, asked := askIn(e.with); asked {
 		parts = split(ask, len(rest)+1)
 	}
-	for i, to := range append(rest, first) {
-		e := e
-		if parts != nil {
-			e.with = withAsk(e.with, &parts[i])
+	r.passToAll(append(rest, first), parts, e, w)
+	return verdictTaken, true
+}
+
+// passToAll sends the message to several, and with it each its part of a request, if it is one. The handler of an
+// Inline actor may end the goroutine: those that come after it get theirs nevertheless.
+func (r *routed[M]) passToAll(to []Ref[M], parts []part, e envelope[M], w *worker) {
+	i := 0
+	defer func() {
+		if i < len(to) {
+			r.passToAll(to[i:], parts[min(i, len(parts)):], e, w)
 		}
-		if v := to.to.tell(e, w); v != verdictTaken {
-			if e.isEvent() { // a dead letter would be the next one
-				r.owner.sys().listeners.missed.Add(1)
-				continue
-			}
-			r.owner.sys().deadLetter(to.to.base(), e.from(), e.msg, v.reason())
-			if parts != nil {
-				parts[i].reject(v.err(), w)
+	}()
+	for i < len(to) {
+		one, e := to[i].to, e
+		var ask *part
+		if parts != nil {
+			ask = &parts[i]
+			e.with = withAsk(e.with, ask)
+		}
+		i++
+		v := one.tell(e, w)
+		switch {
+		case v == verdictTaken:
+		case e.isEvent(): // a dead letter would be the next one
+			r.owner.sys().listeners.missed.Add(1)
+		default:
+			r.owner.sys().deadLetter(one.base(), e.from(), e.msg, v.reason())
+			if ask != nil {
+				ask.reject(v.err(), w)
 			}
 		}
 	}
-	return verdictTaken, true
 }

@@ -2,6 +2,8 @@ package actor_test
 
 import (
 	"errors"
+	"log/slog"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,54 @@ func TestAForwardOfASharedRequestRejectsNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The handler of an Inline actor ends the goroutine that sends: who comes after it gets the message nevertheless.
+func TestAMessageToSeveralReachesThoseAfterOneThatEndsTheGoroutine(t *testing.T) {
+	sys := actor.NewSystem("s", actor.WithLogger(slog.New(slog.DiscardHandler)))
+	t.Cleanup(func() { _, _ = sys.Shutdown(bg) })
+	const n = 7 // each other one ends the goroutine
+	var all []actor.Ref[get]
+	reached := make(chan int, n)
+	for i := range n {
+		opts := []actor.SpawnOption{actor.Inline()}
+		if i%2 == 0 {
+			opts = nil
+		}
+		all = append(all, actor.SpawnFunc(sys, "", func(ctx *actor.Context[get], m get) error {
+			reached <- i
+			if i%2 == 1 {
+				runtime.Goexit()
+			}
+			if i == n-1 {
+				actor.Reply(ctx, m, 7)
+			}
+			return nil
+		}, opts...))
+	}
+	several, err := actor.Routed(sys, all[0].PID(), func(_ get, to func(actor.Ref[get])) {
+		for _, ref := range all {
+			to(ref)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan *actor.Future[int], 1)
+	go func() {
+		slow := actor.SpawnFunc(sys, "", func(ctx *actor.Context[any], _ any) error { return actor.Forward(ctx, several) })
+		answers <- actor.AskFuture(bg, slow, get{}, actor.Within(time.Minute))
+	}()
+	if v, err := (<-answers).Wait(bg); v != 7 || err != nil {
+		t.Errorf("the answer is %d, %v", v, err)
+	}
+	for range n {
+		select {
+		case <-reached:
+		case <-time.After(time.Minute):
+			t.Fatal("one is not reached")
+		}
+	}
 }
 
 func TestASecondRejectionByAPromiseDoesNotCount(t *testing.T) {

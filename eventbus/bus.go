@@ -159,8 +159,21 @@ func (b *Bus) deliver(ctx context.Context, to []*Subscription, d delivery) error
 	if len(to) == 0 {
 		b.unheard.Add(1)
 	}
-	var first error
-	for _, s := range to {
+	return deliverAll(ctx, to, d)
+}
+
+// deliverAll gives an event to subscriptions, and returns the first error. What a subscriber does on this goroutine may
+// end it: those that come after get the event nevertheless.
+func deliverAll(ctx context.Context, to []*Subscription, d delivery) (first error) {
+	i := 0
+	defer func() {
+		if i < len(to) {
+			_ = deliverAll(ctx, to[i:], d)
+		}
+	}()
+	for i < len(to) {
+		s := to[i]
+		i++
 		if err := s.accept(ctx, d); err != nil && first == nil {
 			first = fmt.Errorf("publish %s: subscription %s of %s: %w", d.topic, s.pattern, s.subscriber(), err)
 		}

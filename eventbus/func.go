@@ -45,11 +45,15 @@ func SubscribeFunc[Ev any](b *Bus, pattern string, f func(ctx context.Context, t
 		s.owner = ctx // f cannot wait for itself
 	} else {
 		s.tell = func(ctx context.Context, d delivery) {
-			if call(ctx, d) {
-				s.count(&s.delivered, &b.delivered, 1)
-			} else {
-				s.count(&s.dropped, &b.dropped, 1)
-			}
+			ok := false
+			defer func() { // also when f ends the goroutine
+				if ok {
+					s.count(&s.delivered, &b.delivered, 1)
+				} else {
+					s.count(&s.dropped, &b.dropped, 1)
+				}
+			}()
+			ok = call(ctx, d)
 		}
 	}
 	if err := s.begin(ctx); err != nil {

@@ -109,6 +109,46 @@ func TestAFunctionThatFillsItsOwnBufferIsToldAtOnce(t *testing.T) {
 	})
 }
 
+// A subscriber on the publisher's goroutine ends it: who comes after gets the event, and all are counted.
+func TestAnEventReachesThoseAfterOneThatEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := eventbus.New(actortest.NewSystem(t))
+		defer bus.Close()
+		heard := 0
+		for i := range 9 {
+			if _, err := eventbus.SubscribeFunc(bus, "a", func(context.Context, string, int) {
+				if heard++; i%3 == 1 {
+					runtime.Goexit()
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go func() { _ = eventbus.Publish(bg, bus, "a", 1) }()
+		synctest.Wait()
+		if st := bus.Stats(); heard != 9 || st.Delivered != 6 || st.Dropped != 3 {
+			t.Errorf("%d have heard it: %+v", heard, st)
+		}
+	})
+}
+
+func TestAFunctionThatEndsItsGoroutineByARetainedEventIsNoSubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := eventbus.New(actortest.NewSystem(t), eventbus.Retain("a"))
+		defer bus.Close()
+		if err := eventbus.Publish(bg, bus, "a", 1); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = eventbus.SubscribeFunc(bus, "a", func(context.Context, string, int) { runtime.Goexit() })
+		}()
+		synctest.Wait()
+		if n := bus.Stats().Subscriptions; n != 0 {
+			t.Errorf("%d subscriptions are left", n)
+		}
+	})
+}
+
 func TestAFunctionThatEndsItsGoroutineEndsItsSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := eventbus.New(actortest.NewSystem(t))

@@ -179,6 +179,11 @@ func (s *Subscription) begin(ctx context.Context) error {
 	if s.live.Load() {
 		return nil
 	}
+	defer func() {
+		if !s.live.Load() { // the subscriber has ended this goroutine
+			s.end()
+		}
+	}()
 	slices.SortFunc(kept, func(x, y delivery) int { return cmp.Compare(x.number, y.number) })
 	for _, d := range kept {
 		s.hand(ctx, d)
