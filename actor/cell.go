@@ -45,7 +45,7 @@ func (c *cell[M]) mailState() mailState {
 	c.core.mu.Lock()
 	defer c.core.mu.Unlock()
 	if s := c.mailbox(); s != nil {
-		return mailState{s.waiting(), true, s.head.Load()&inHandler != 0}
+		return mailState{s.waiting(), true, s.marked(s.head.Load())}
 	}
 	return mailState{}
 }

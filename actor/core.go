@@ -61,7 +61,6 @@ type impl interface {
 	crashed(failure error)
 	handling() bool
 	waitAside(leave func())
-	unmark()
 	claim(w *worker) (left func(), claimed bool)
 	endTurn(w *worker) (again bool)
 	hasState() bool

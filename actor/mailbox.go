@@ -120,6 +120,8 @@ type drainMark struct{}
 
 const (
 	keepEnvelopes = 16                // buffer that a pooled mailbox may keep, and
+	openBytes     = 128               // a batch in bytes, with at least one message, of a mailbox that had none, and
+	openMost      = 4                 // in messages
 	keepQueue     = 64                // the queue of an empty mailbox that is not plain
 	keepBytes     = 16 << 10          // and in bytes
 	overloadStart = 1024              // mail at which the first Overload is due
@@ -148,9 +150,17 @@ func (s *mailbox[M]) open(e *envelope[M], now int64) {
 		s.take()
 		return
 	}
+	s.since = now
+	if len(s.batch) < cap(s.batch) { // all before it is handled: head stays as it is, which saves a store that is an exchange
+		s.batch = append(s.batch, *e)
+		return
+	}
+	if cap(s.batch) == 0 {
+		s.batch = make([]envelope[M], 0, piece[envelope[M]](openBytes, openMost))
+	}
 	s.batch = append(s.batch[:0], *e)
 	s.setHead(0)
-	s.clear, s.since = 0, now
+	s.clear = 0
 }
 
 // take moves what has arrived to where the turn finds it.
@@ -187,7 +197,8 @@ func (s *mailbox[M]) take() bool {
 // the turn.
 func (s *mailbox[M]) behindBatch() bool { return len(s.in) > 0 || s.special != nil || s.over != nil }
 
-// The mark of user code in head. In the window between two marked messages the turn reads
+// The mark of user code in head. It counts while the message before head is not swept: what an earlier turn has left
+// says nothing. In the window between two marked messages the turn reads
 // nothing that the next turn of a fenced actor writes: so it need not take the mark back.
 const (
 	inHandler uint32 = 1 << iota // the turn is in the handler of the message before head, or between two of them
@@ -198,11 +209,16 @@ const (
 // done returns how much of the batch has been taken.
 func (s *mailbox[M]) done() int { return int(s.head.Load() >> headShift) }
 
-// unmark takes a mark back that nobody needs. REQUIRES: c.mu held.
+// unmark takes the mark back of a handler that waits. REQUIRES: c.mu held by the turn.
 func (c *cell[M]) unmark() {
-	if s := c.mailbox(); s != nil && s.head.Load()&inHandler != 0 {
+	if s := c.mailbox(); s.head.Load()&inHandler != 0 {
 		s.setHead(s.done())
 	}
+}
+
+// marked reports whether the mark of head counts. REQUIRES: the actor's lock held.
+func (s *mailbox[M]) marked(head uint32) bool {
+	return head&inHandler != 0 && int(head>>headShift) > s.clear
 }
 
 // setHead notes that n of the batch have been taken, and that the turn is not in a handler.
@@ -234,7 +250,7 @@ func (s *mailbox[M]) owned() bool { return s.head.Load()&claimed == 0 }
 // is none. REQUIRES: the actor's lock held by the monitor.
 func (s *mailbox[M]) claim() bool {
 	h := s.head.Load()
-	return h&inHandler != 0 && s.head.CompareAndSwap(h, h|claimed)
+	return s.marked(h) && s.head.CompareAndSwap(h, h|claimed)
 }
 
 // next takes the next envelope, which is no plain message.

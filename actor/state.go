@@ -119,11 +119,7 @@ func (c *core) scheduleTurn() bool {
 		c.moved(stateRunnable)
 		return true
 	}
-	if !c.schedule() {
-		return false
-	}
-	c.impl().unmark()
-	return true
+	return c.schedule()
 }
 
 // beginTurn says that the caller runs the actor now.

@@ -253,7 +253,6 @@ func (c *cell[M]) endTurnLocked(w *worker) (again bool) {
 		}
 	}
 	if again || c.core.phase == running && s != nil && (s.left() || s.behindBatch() && s.take()) {
-		c.unmark()
 		c.core.requeue()
 		c.core.mu.Unlock()
 		return true
