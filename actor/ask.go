@@ -575,11 +575,13 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 		}
 		ask.resolve(answer, nil, ctx.core.worker.Load())
 	case pendingAsk:
-		if ask := answerableOf[R](ask); ask != nil {
-			answerOther(ctx, ask, answer)
+		if other := answerableOf[R](ask); other != nil {
+			answerOther(ctx, other, answer)
 			return
 		}
-		ctx.cell().takeAsk()
+		if ctx.cell().takeAsk() == nil {
+			return
+		}
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.core.worker.Load())
 	}
 }
@@ -590,8 +592,8 @@ func ReplyFor[R, M any](ctx *Context[M], answer R) {
 func Promise[R, M any](ctx *Context[M], req Request[R]) *Promised[R] {
 	_ = req // fixes R
 	p := new(Promised[R])
-	if p.ask = answerableOf[R](ctx.cell().currentWith()); p.ask != nil {
-		ctx.cell().takeAsk()
+	if p.ask = answerableOf[R](ctx.cell().currentWith()); p.ask != nil && ctx.cell().takeAsk() == nil {
+		p.ask = nil // the actor was killed meanwhile
 	}
 	if ctx.core.isGated() {
 		p.of, p.renewals = &ctx.core, ctx.core.renewals()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -156,34 +157,48 @@ func TestAHandlerThatHasAnsweredGoesOnWhenItsAskerHasReturned(t *testing.T) {
 		},
 	}
 	for name, answer := range answers {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sys := actortest.NewSystem(t)
-				other := actor.SpawnFunc(sys, "other", func(ctx *actor.Context[get], m get) error {
-					actor.Reply(ctx, m, 2)
-					return nil
-				})
-				outcome := make(chan error, 1)
-				asked := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[get], m get) error {
-					answer(ctx, m)
-					<-time.After(time.Second)
-					_, err := actor.Ask(ctx, other, get{})
-					outcome <- cmp.Or(err, ctx.Err())
-					return nil
-				})
-				asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[get], m get) error {
-					_, _ = actor.Ask(ctx, asked, get{})
-					actor.Reply(ctx, m, 3)
-					return nil
-				})
-				if _, err := actor.Ask(bg, asker, get{}); err != nil {
-					t.Error(err)
-				}
-				if err := <-outcome; err != nil {
-					t.Error(err)
-				}
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/shared=%t", name, shared), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testGoesOnAfterItsAnswer(t, answer, shared) })
 			})
-		})
+		}
+	}
+}
+
+// testGoesOnAfterItsAnswer has a handler answer, alone or with one that refuses, and go on.
+func testGoesOnAfterItsAnswer(t *testing.T, answer func(ctx *actor.Context[get], m get), shared bool) {
+	sys := actortest.NewSystem(t)
+	other := actor.SpawnFunc(sys, "other", func(ctx *actor.Context[get], m get) error {
+		actor.Reply(ctx, m, 2)
+		return nil
+	})
+	outcome := make(chan error, 1)
+	asked := actor.SpawnFunc(sys, "asked", func(ctx *actor.Context[get], m get) error {
+		answer(ctx, m)
+		<-time.After(time.Second)
+		_, err := actor.Ask(ctx, other, get{})
+		outcome <- cmp.Or(err, ctx.Err())
+		return nil
+	})
+	refuses := actor.SpawnFunc(sys, "refuses", func(ctx *actor.Context[get], _ get) error { return actor.Refuse(ctx, errors.New("no")) })
+	route, err := actor.Routed(sys, asked.PID(), func(_ get, to func(actor.Ref[get])) {
+		if to(asked); shared {
+			to(refuses)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asker := actor.SpawnFunc(sys, "asker", func(ctx *actor.Context[get], m get) error {
+		_, _ = actor.Ask(ctx, route, get{})
+		actor.Reply(ctx, m, 3)
+		return nil
+	})
+	if _, err := actor.Ask(bg, asker, get{}); err != nil {
+		t.Error(err)
+	}
+	if err := <-outcome; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 // A Context is for the callback that was given it, on its goroutine: when the callback returns, the
 // actor continues with another message, and so does the Context. A context derived from it in the
 // callback by [context.WithTimeout], [context.WithDeadline] or [context.WithCancel] may be passed
-// anywhere. It ends as the Context does in that callback, and that of a request also when the handler
-// has returned. Nothing else ends it, other than its cancel function, which is to be called as always.
-// A context made by [context.WithValue] alone is still the Context itself, and follows it to the next
-// message: derive a cancelable one first if it is to leave the callback.
+// anywhere. It ends when the Context does in that callback; one derived while a request is handled also
+// ends when the handler returns. Otherwise it lasts until its own deadline or its cancel function, which
+// is to be called as always. A context made by [context.WithValue] alone is still the Context itself,
+// and follows it to the next message: derive a cancelable one first if it is to leave the callback.
 type Context[M any] cell[M]
 
 var _ context.Context = (*Context[int])(nil)
@@ -275,19 +275,16 @@ func caller(ctx context.Context) (*core, *worker) {
 // actor cannot go on before the caller returns. ctx is the handler's Context or derived from that; on another
 // goroutine a derived context is no handler's. It is for packages that make a caller wait until an
 // actor has done something: one that is in that actor's handler would wait for itself. A context from
-// elsewhere is in no handler. InHandler does not block.
+// elsewhere is in no handler. With a derived context InHandler reports false where the engine does not know
+// the goroutine: on processors other than amd64 and arm64, and in the first Init of an actor at the root.
+// It does not block.
 func InHandler(ctx context.Context, pid PID) bool {
 	o := originOf(ctx).located()
 	if !o.here {
 		return false
 	}
 	c, _ := o.turn.running()
-	for c = c.bottom(); c != nil; c = c.above() { // the caller is at the top of the stack: all below wait for it
-		if c.pid() == pid {
-			return true
-		}
-	}
-	return false
+	return c.bottom().carries(pid)
 }
 
 // turnAbove returns the handler's context that ctx was made of, nil for a context from outside.

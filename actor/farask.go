@@ -16,8 +16,9 @@ type FarAsk struct{ ask pendingAsk }
 func (a FarAsk) IsZero() bool { return a.ask == nil }
 
 // Settle answers: decode is called with a pointer to what the asker wants, or with a *[FarRelay] if
-// the request was forwarded and the asker is somewhere else. An error of decode ends the ask with
-// [ErrNotAccepted]. It reports false when nobody waits any more.
+// the request was forwarded and the asker is somewhere else. An error of decode rejects the ask with
+// [ErrNotAccepted]. Settle reports whether it has ended the ask: not if nobody waits any more, or if the
+// request went to several actors and it is rejected while others may answer.
 func (a FarAsk) Settle(decode func(into any) error) bool {
 	ended, err := a.ask.settle(decode)
 	if err != nil {
@@ -26,7 +27,7 @@ func (a FarAsk) Settle(decode func(into any) error) bool {
 	return ended
 }
 
-// Reject ends the ask with an error. It reports false when nobody waits any more.
+// Reject ends the ask with an error, and reports whether it has, as Settle does.
 func (a FarAsk) Reject(err error) bool { return a.ask.reject(err, nil) }
 
 // Over reports whether the asker no longer waits.

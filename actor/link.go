@@ -9,8 +9,8 @@ import (
 )
 
 // ErrLinked says that an actor failed because an actor linked to it has ended abnormally. The error
-// wraps the failure of that actor, if there was one; where that was an ErrLinked itself, it wraps the
-// failure with which the chain of ends began.
+// wraps the failure of that actor, if there was one. If that actor failed for the same reason, the error wraps
+// the failure with which the chain of ends began, in the system in which it did.
 var ErrLinked = errors.New("linked actor ended")
 
 // Link ties the actor and the one with that address together, as in OTP: when either of them ends
@@ -107,20 +107,44 @@ func (c *core) cutLinks(links map[*core]struct{}, d Down) {
 
 // linkFailure is the failure of an actor because of the end of one that it was linked to. It names that one and the
 // first of a chain, and none between: the errors of a chain would grow with its length.
-type linkFailure struct{ last, first Down }
+type linkFailure struct {
+	pid    PID
+	reason Reason
+	first  Down
+}
 
 // linkError returns the failure because of that end.
 func linkError(d Down) error {
-	if before, ok := errors.AsType[*linkFailure](d.Err); ok {
-		return &linkFailure{d, before.first}
+	f := &linkFailure{d.PID, d.Reason, d}
+	if before := linkFailureOf(d.Err); before != nil {
+		f.first = before.first
 	}
-	return &linkFailure{d, d}
+	return f
+}
+
+// linkFailureOf returns err as a failure because of a link, or what such failures have come to when there were too
+// many of them for a supervisor. It returns nil for what an actor has made of one: that begins another chain.
+func linkFailureOf(err error) *linkFailure {
+	for {
+		if f, ok := err.(*linkFailure); ok { //nolint:errorlint // what wraps it is not meant
+			return f
+		}
+		wrapped, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // as above
+		if !ok {
+			return nil
+		}
+		both := wrapped.Unwrap()
+		if len(both) != 2 || both[0] != ErrRestartBudget { //nolint:errorlint // as above
+			return nil
+		}
+		err = both[1]
+	}
 }
 
 // Error implements error.
 func (f *linkFailure) Error() string {
-	text := fmt.Sprintf("%v: %s: %s", ErrLinked, f.last.PID, f.last.Reason)
-	if f.first.PID != f.last.PID {
+	text := fmt.Sprintf("%v: %s: %s", ErrLinked, f.pid, f.reason)
+	if f.first.PID != f.pid {
 		text += fmt.Sprintf(", after %s: %s", f.first.PID, f.first.Reason)
 	}
 	if f.first.Err != nil {

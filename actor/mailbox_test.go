@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -339,6 +340,39 @@ func TestAFailureGoesThroughAChainOfLinksWithItsCause(t *testing.T) {
 			if f.PID != refs[i].PID() || f.Err.Error() != want || !errors.Is(f.Err, broken) || errors.Is(f.Err, actor.ErrLinked) != (i > 0) {
 				k.T().Errorf("%s failed with %v, want %s", f.PID, f.Err, want)
 			}
+		}
+	}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)))
+}
+
+// What an actor makes of the failure of a linked one is its own failure, and goes on as a whole.
+func TestAFailureOfItsOwnBeginsAChainOfLinks(t *testing.T) {
+	broken, own := errors.New("broken"), errors.New("its own")
+	actortest.Run(t, func(k *actortest.Kit) {
+		failures := actortest.Events[actor.ActorFailed](k)
+		first := actor.SpawnFunc(k.System(), "first", func(_ *actor.Context[error], m error) error { return m })
+		linkedTo := func(to actor.PID) actor.PID {
+			ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[any], _ any) error { ctx.Link(to); return nil })
+			ref.Tell(k.Context(), nil)
+			return ref.PID()
+		}
+		second := linkedTo(first.PID())
+		watches := actor.SpawnFunc(k.System(), "watches", func(ctx *actor.Context[error], m error) error {
+			if m == nil {
+				ctx.Watch(second, func(d actor.Down) error { return d.Err })
+				return nil
+			}
+			return fmt.Errorf("%w: %w", own, m)
+		})
+		watches.Tell(k.Context(), nil)
+		last := linkedTo(watches.PID())
+		k.Settle()
+		first.Tell(k.Context(), broken)
+		k.ExpectFailures(4)
+		for range 3 {
+			failures.Next()
+		}
+		if f := failures.Next(); f.PID != last || !errors.Is(f.Err, own) || !errors.Is(f.Err, broken) || !strings.Contains(f.Err.Error(), own.Error()) {
+			k.T().Errorf("got %+v", f)
 		}
 	}, actor.Supervise(actor.OneForOne, actor.MaxRestarts(0, time.Minute)))
 }

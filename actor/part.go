@@ -3,12 +3,19 @@ package actor
 import "sync/atomic"
 
 // part is a request that went to several actors, as one of them has it, wherever it passes the request on to. It ends
-// once: with its first rejection, or when the whole does. The whole is rejected when all its parts are.
+// once: with its first answer or rejection, or when the whole does. The whole is rejected when all its parts are.
 type part struct {
 	pendingAsk               // the whole, which may be a part itself
 	left       *atomic.Int32 // how many parts of the whole are not rejected
-	rejected   atomic.Bool
+	state      atomic.Uint32 // partOpen, partAnswered or partRejected
 }
+
+// What a part is.
+const (
+	partOpen uint32 = iota
+	partAnswered
+	partRejected
+)
 
 // split returns a request in n parts.
 func split(whole pendingAsk, n int) []part {
@@ -23,27 +30,34 @@ func split(whole pendingAsk, n int) []part {
 }
 
 func (p *part) reject(err error, w *worker) bool {
-	if p.rejected.Swap(true) || p.left.Add(-1) > 0 {
+	if !p.end(partRejected) || p.left.Add(-1) > 0 {
 		return false
 	}
 	return p.pendingAsk.reject(err, w)
 }
 
-func (p *part) over() bool { return p.rejected.Load() || p.pendingAsk.over() }
+// end reports whether the part was open; then it is no more.
+func (p *part) end(how uint32) bool { return p.state.CompareAndSwap(partOpen, how) }
+
+func (p *part) over() bool { return p.state.Load() != partOpen || p.pendingAsk.over() }
 
 func (p *part) settle(decode func(into any) error) (bool, error) {
-	if p.rejected.Load() {
+	if p.over() {
 		return false, nil
 	}
-	return p.pendingAsk.settle(decode)
+	ended, err := p.pendingAsk.settle(decode)
+	if err == nil {
+		p.end(partAnswered)
+	}
+	return ended, err
 }
 
 // passTo does nothing: others may answer as well.
 func (*part) passTo(*core) {}
 
-// answered reports false: where another one has answered, this one is not to go on for an answer that nobody
-// waits for.
-func (*part) answered() bool { return false }
+// answered reports whether this one has answered. Where another one has, this one is not to go on for an answer that
+// nobody waits for.
+func (p *part) answered() bool { return p.state.Load() != partOpen }
 
 // answerable is a request whose answer is an R, or, if it has come from another system, may be one.
 type answerable[R any] interface {
@@ -76,5 +90,5 @@ func (a answerablePart[R]) resolve(answer R, err error, w *worker) bool {
 	if err != nil {
 		return a.reject(err, w)
 	}
-	return !a.rejected.Load() && a.whole.resolve(answer, nil, w)
+	return a.end(partAnswered) && a.whole.resolve(answer, nil, w)
 }

@@ -271,13 +271,17 @@ func Forward[N, M any](ctx *Context[M], to Ref[N]) error {
 	cur := *c.message()
 	msg, ok := any(cur.msg).(N)
 	ask, asked := cur.with.(pendingAsk)
-	c.core.taken = c.core.taken || asked && ok
+	again := c.core.taken // then another one may answer as well
+	c.core.taken = again || asked && ok
 	c.core.exitRuntime()
 	if !ok {
 		return fmt.Errorf("forward %T to %s: %w: it accepts %s", cur.msg, dst.base().fullPath(), ErrNotAccepted, nameOf[N]())
 	}
 	e := envelope[N]{msg: msg, with: withHeader(ctx.currentHeader(), passedOn(cur.with))}
-	if asked {
+	switch {
+	case asked && again:
+		ask.passTo(nil)
+	case asked:
 		ask.passTo(dst.waitedOn())
 	}
 	if c.core.isGated() {

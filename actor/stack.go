@@ -1,5 +1,7 @@
 package actor
 
+import "slices"
+
 // A stack may have several actors on it, each in a callback of the one below: a child in its first Init is on that of
 // its parent's callback, an Inline actor on that of whoever sends it a message. When the one at the top waits, with
 // whatever context, all of them do. So each knows who is above it, inquiry.stack, where the search for a cycle of waits
@@ -77,6 +79,27 @@ func (c *core) above() *core {
 		return nil
 	}
 	return c.ext.inquiry.stack
+}
+
+// carries reports whether that actor is on the stack at the bottom of which c is. c may be nil.
+func (c *core) carries(pid PID) bool {
+	var seen []*core
+	for next := []*core{c}; len(next) > 0; next = next[1:] {
+		at := next[0]
+		if at == nil || slices.Contains(seen, at) { // which was lent
+			continue
+		}
+		if at.pid() == pid {
+			return true
+		}
+		seen = append(seen, at)
+		at.mu.Lock()
+		if at.ext != nil {
+			next = append(next, at.ext.inquiry.stacks()...)
+		}
+		at.mu.Unlock()
+	}
+	return false
 }
 
 // carry puts another actor on the top of the stack that c is on, and returns who is below it there and whether that one

@@ -65,9 +65,10 @@ const (
 	// Block makes the publisher wait until there is room, its context ends, or without a
 	// deadline, the patience of the bus runs out. An actor whose handler publishes to the
 	// actor itself, with its Context or one derived from that, is not made to wait for itself:
-	// its Publish fails with ErrFull at once. So it is for a function, but only with the
-	// context that it was called with. In a handler a wait holds up a worker until the system
-	// has found another. Of several publishers the one that has waited longest continues first.
+	// its Publish fails with ErrFull at once, where [actor.InHandler] can tell. So it is for a
+	// function, but only with the context that it was called with. In a handler a wait holds up
+	// a worker until the system has found another. Of several publishers the one that has waited
+	// longest continues first.
 	Block
 )
 

@@ -220,7 +220,7 @@ func peerOf(s *session.Session, before actor.Peer) actor.Peer {
 func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.pastOf(s.Peer())
+	p := n.lostNow(s.Peer())
 	if lost {
 		p.peer, p.last = peerOf(s, p.peer), weak.Make(s)
 		p.peer.Unconfirmed, p.peer.Unwritten, p.peer.Asks = 0, 0, 0
@@ -229,8 +229,8 @@ func (n *Node) remember(s *session.Session, l *session.Loss, lost bool) {
 	p.peer.Unknown += l.Unknown
 }
 
-// pastOf returns what is known of a node, as of the one that was lost last. REQUIRES: n.mu held.
-func (n *Node) pastOf(peer string) *past {
+// lostNow returns what is known of a node, which is the last one to be forgotten from now on. REQUIRES: n.mu held.
+func (n *Node) lostNow(peer string) *past {
 	p := n.past.Get(peer)
 	if p == nil {
 		p = &past{peer: actor.Peer{Node: peer, State: session.Lost.String()}}
@@ -242,7 +242,7 @@ func (n *Node) pastOf(peer string) *past {
 // lose counts an incarnation as lost, and tells the system.
 func (n *Node) lose(inc uint32, down actor.NodeDown) {
 	n.mu.Lock()
-	n.pastOf(down.Node).peer.Lost++
+	n.lostNow(down.Node).peer.Lost++
 	n.mu.Unlock()
 	n.far.Lost(inc, down)
 }

@@ -85,14 +85,17 @@ func TestALossIsCountedWithItsEvent(t *testing.T) {
 		}
 		return nil
 	}))
-	n.session("a")
-	n.Disconnect("a")
-	for len(n.t.Host().Sessions()) > 0 {
-		runtime.Gosched()
+	disconnect := func() { // and wait until the session is no more
+		n.Disconnect("a")
+		for len(n.t.Host().Sessions()) > 0 {
+			runtime.Gosched()
+		}
 	}
+	n.session("a")
+	disconnect()
 	for inc := range uint32(2) {
 		n.Connect("a", inc+1)
-		n.Disconnect("a")
+		disconnect()
 		<-told
 		if p := n.Peers()[0]; p.Lost != events.Load() || p.State != "lost" {
 			t.Errorf("%+v after %d events", p, events.Load())

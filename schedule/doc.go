@@ -19,8 +19,8 @@
 // A field is *, a value, a range a-b, or either with a step, */15 or 8-18/2, or several
 // of these separated by commas. 5/10 is short for 5 to the end in steps of 10. A range may
 // wrap around: 22-2 means the hours 22, 23, 0, 1 and 2. The two day fields may be ?
-// instead of *; */1 is the same. If neither is or lists *, a day that matches either of them
-// matches, as in POSIX: "0 0 13 * fri" means every Friday and every 13th. Else a day must match both.
+// instead of *; */1 is the same, */2 is not. If both restrict the day, one that matches either of them
+// matches, as in POSIX: "0 0 13 * fri" means every Friday and every 13th.
 //
 // Instead of fields: @yearly (or @annually), @monthly, @weekly, @daily (or
 // @midnight), @hourly, and "@every 90s" for [Every].
