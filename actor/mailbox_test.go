@@ -317,9 +317,13 @@ func TestAFailureGoesThroughAChainOfLinksWithItsCause(t *testing.T) {
 		failures := actortest.Events[actor.ActorFailed](k)
 		var refs []actor.Ref[error]
 		for i := range n {
+			var before actor.PID
+			if i > 0 {
+				before = refs[i-1].PID()
+			}
 			refs = append(refs, actor.SpawnFunc(k.System(), fmt.Sprint(i), func(ctx *actor.Context[error], m error) error {
 				if m == nil && i > 0 {
-					ctx.Link(refs[i-1].PID())
+					ctx.Link(before)
 				}
 				return m
 			}))
