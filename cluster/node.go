@@ -278,8 +278,11 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.keeper.Tell(ctx, func(ctx *actor.Context[step], k *keeper) { k.leave(ctx) })
 	select {
 	case <-n.over:
-		return n.err
 	case <-ctx.Done():
 		return fmt.Errorf("leave the cluster: %w", context.Cause(ctx))
 	}
+	if _, err := n.keeper.Wait(ctx); err != nil { // its name is free from then on: the system may join again
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return n.err
 }
