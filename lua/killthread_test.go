@@ -2,8 +2,8 @@ package lua_test
 
 import (
 	"fmt"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
