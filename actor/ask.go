@@ -516,24 +516,17 @@ func Reply[R, M any](ctx *Context[M], req Request[R], answer R) {
 	if msg, ok := req.(M); !ok || !identical(&msg, &cur.msg) {
 		requireCurrent(req, cur.msg)
 	}
-	if ask, ok := cur.with.(*call[R]); ok {
-		if ctx.core.isGated() {
-			ctx.cell().takeAsk()
-			answerHeld(&ctx.core, ask, answer)
-			return
-		}
+	if ask, ok := cur.with.(*call[R]); ok && !ctx.core.isGated() { // the usual case, directly
 		ask.resolve(answer, nil, ctx.core.worker.Load())
-		return
-	}
-	if ask := answerableOf[R](cur.with); ask != nil {
-		answerOther(ctx, ask, answer)
+	} else if ask := answerableOf[R](cur.with); ask != nil {
+		answerCurrent(ctx, ask, answer)
 	}
 }
 
-// answerOther answers a request that is not a call of its own.
-func answerOther[R, M any](ctx *Context[M], ask answerable[R], answer R) {
+// answerCurrent answers the request that is being handled.
+func answerCurrent[R, M any](ctx *Context[M], ask answerable[R], answer R) {
 	if !ctx.core.isGated() {
-		ask.resolve(answer, nil, ctx.core.worker.Load())
+		ask.reply(answer, ctx.core.worker.Load())
 		return
 	}
 	ctx.cell().takeAsk()
@@ -566,22 +559,12 @@ func equal(a, b any) (same bool) {
 
 // ReplyFor is [Reply] to a request of [AskFor].
 func ReplyFor[R, M any](ctx *Context[M], answer R) {
-	switch ask := ctx.cell().currentWith().(type) {
-	case *call[R]:
-		if ctx.core.isGated() {
-			ctx.cell().takeAsk()
-			answerHeld(&ctx.core, ask, answer)
-			return
-		}
-		ask.resolve(answer, nil, ctx.core.worker.Load())
-	case pendingAsk:
-		if other := answerableOf[R](ask); other != nil {
-			answerOther(ctx, other, answer)
-			return
-		}
-		if ctx.cell().takeAsk() == nil {
-			return
-		}
+	with := ctx.cell().currentWith()
+	if ask := answerableOf[R](with); ask != nil {
+		answerCurrent(ctx, ask, answer)
+		return
+	}
+	if ask, ok := with.(pendingAsk); ok && ctx.cell().takeAsk() != nil {
 		ask.reject(fmt.Errorf("%w: the answer is a %s and the asker wants another type", ErrNotAccepted, nameOf[R]()), ctx.core.worker.Load())
 	}
 }
@@ -633,7 +616,7 @@ func (p *Promised[R]) Resolve(answer R) bool {
 		return false
 	}
 	if p.of == nil {
-		return p.ask.resolve(answer, nil, nil)
+		return p.ask.reply(answer, nil)
 	}
 	answerHeld(p.of, p.ask, answer)
 	return true
@@ -788,6 +771,8 @@ func (a *call[R]) expire(err error, w *worker) bool {
 	var none R
 	return a.end(askGivenUp, none, err, w)
 }
+
+func (a *call[R]) reply(answer R, w *worker) bool { return a.resolve(answer, nil, w) }
 
 func (a *call[R]) resolve(answer R, err error, w *worker) bool {
 	return a.end(askAnswered, answer, err, w)

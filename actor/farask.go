@@ -126,9 +126,4 @@ var _ answerable[int] = (*call[int])(nil)
 // may not be what its asker wants.
 type farAnswerable[R any] struct{ *FarRequest }
 
-func (a farAnswerable[R]) resolve(answer R, err error, _ *worker) bool {
-	if err != nil {
-		return a.resolveAny(nil, err)
-	}
-	return a.resolveAny(answer, nil)
-}
+func (a farAnswerable[R]) reply(answer R, _ *worker) bool { return a.resolveAny(answer, nil) }

@@ -257,7 +257,7 @@ func answerHeld[R any](c *core, ask answerable[R], answer R) {
 		if dropped != nil {
 			ask.reject(dropped, nil)
 		} else {
-			ask.resolve(answer, nil, nil)
+			ask.reply(answer, nil)
 		}
 	})
 }

@@ -62,7 +62,7 @@ func (p *part) answered() bool { return p.state.Load() != partOpen }
 // answerable is a request whose answer is an R, or, if it has come from another system, may be one.
 type answerable[R any] interface {
 	pendingAsk
-	resolve(answer R, err error, w *worker) bool
+	reply(answer R, w *worker) bool
 }
 
 // answerableOf returns the request that comes with a message, nil if there is none or its answer is no R.
@@ -86,9 +86,6 @@ type answerablePart[R any] struct {
 	whole answerable[R]
 }
 
-func (a answerablePart[R]) resolve(answer R, err error, w *worker) bool {
-	if err != nil {
-		return a.reject(err, w)
-	}
-	return a.end(partAnswered) && a.whole.resolve(answer, nil, w)
+func (a answerablePart[R]) reply(answer R, w *worker) bool {
+	return a.end(partAnswered) && a.whole.reply(answer, w)
 }
