@@ -241,10 +241,14 @@ func (n *Node) lostNow(peer string) *past {
 
 // lose counts an incarnation as lost, and tells the system.
 func (n *Node) lose(inc uint32, down actor.NodeDown) {
-	n.mu.Lock()
-	n.lostNow(down.Node).peer.Lost++
-	n.mu.Unlock()
+	n.countLoss(down.Node)
 	n.far.Lost(inc, down)
+}
+
+func (n *Node) countLoss(peer string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lostNow(peer).peer.Lost++
 }
 
 // carrier is a node as its system knows it.

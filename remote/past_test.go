@@ -26,7 +26,10 @@ func (g ground) Host() *session.Host { return g.host }
 // mourner remembers whom it has lost.
 type mourner struct{ handler }
 
-func (h mourner) Lost(s *session.Session, l *session.Loss) { h.remember(s, l, true) }
+func (h mourner) Lost(s *session.Session, l *session.Loss) {
+	h.remember(s, l, true)
+	h.countLoss(s.Peer())
+}
 
 // Where each process has a name of its own, nodes that are gone make room for those that come.
 func TestNodesThatComeAreKnownAfterManyThatAreGone(t *testing.T) {
@@ -53,10 +56,10 @@ func TestNodesThatComeAreKnownAfterManyThatAreGone(t *testing.T) {
 		}
 		return n.Peers()[i]
 	}
-	if p := of("last"); p.State != "lost" || p.Sent != 1 || p.Dropped != 1 {
+	if p := of("last"); p.Lost != 1 || p.Sent != 1 || p.Dropped != 1 {
 		t.Errorf("one that came late: %+v", p)
 	}
-	if p := of("first"); p.Sent != 1 || p.State != "dialing" {
+	if p := of("first"); p.Lost != 1 || p.State != "dialing" {
 		t.Errorf("one that is being dialed: %+v", p)
 	}
 	if p := of("pod-0"); p.Node != "" {
