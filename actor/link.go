@@ -105,9 +105,9 @@ func (c *core) cutLinks(links map[*core]struct{}, d Down) {
 	}
 }
 
-// linkFailure is the failure of an actor because of the end of one that it was linked to. It names that one and the
+// linkedError is the failure of an actor because of the end of one that it was linked to. It names that one and the
 // first of a chain, and none between: the errors of a chain would grow with its length.
-type linkFailure struct {
+type linkedError struct {
 	pid    PID
 	reason Reason
 	first  Down
@@ -115,26 +115,26 @@ type linkFailure struct {
 
 // linkError returns the failure because of that end.
 func linkError(d Down) error {
-	f := &linkFailure{d.PID, d.Reason, d}
-	if before := linkFailureOf(d.Err); before != nil {
+	f := &linkedError{d.PID, d.Reason, d}
+	if before := linkedErrorOf(d.Err); before != nil {
 		f.first = before.first
 	}
 	return f
 }
 
-// linkFailureOf returns err as a failure because of a link, or what such failures have come to when there were too
+// linkedErrorOf returns err as a failure because of a link, or what such failures have come to when there were too
 // many of them for a supervisor. It returns nil for what an actor has made of one: that begins another chain.
-func linkFailureOf(err error) *linkFailure {
+func linkedErrorOf(err error) *linkedError {
 	for {
-		if f, ok := err.(*linkFailure); ok { //nolint:errorlint // what wraps it is not meant
+		if f, ok := err.(*linkedError); ok { //nolint:errorlint // what wraps it is not meant
 			return f
 		}
-		wrapped, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // as above
+		wrapped, ok := err.(interface{ Unwrap() []error })
 		if !ok {
 			return nil
 		}
 		both := wrapped.Unwrap()
-		if len(both) != 2 || both[0] != ErrRestartBudget { //nolint:errorlint // as above
+		if len(both) != 2 || both[0] != ErrRestartBudget { //nolint:errorlint // what wraps it is not meant
 			return nil
 		}
 		err = both[1]
@@ -142,7 +142,7 @@ func linkFailureOf(err error) *linkFailure {
 }
 
 // Error implements error.
-func (f *linkFailure) Error() string {
+func (f *linkedError) Error() string {
 	text := fmt.Sprintf("%v: %s: %s", ErrLinked, f.pid, f.reason)
 	if f.first.PID != f.pid {
 		text += fmt.Sprintf(", after %s: %s", f.first.PID, f.first.Reason)
@@ -154,7 +154,7 @@ func (f *linkFailure) Error() string {
 }
 
 // Unwrap is for package errors.
-func (f *linkFailure) Unwrap() []error {
+func (f *linkedError) Unwrap() []error {
 	if f.first.Err == nil {
 		return []error{ErrLinked}
 	}
