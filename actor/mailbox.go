@@ -740,14 +740,7 @@ func (c *cell[M]) postMark(e *envelope[M]) {
 func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
 	sys, unread := c.core.sys(), 0
 	if !sys.listeners.any() {
-		unread = -deadLettersKept
-		for _, mail := range rest {
-			for i := range mail {
-				if mail[i].sent() {
-					unread++
-				}
-			}
-		}
+		unread = pushedOut(rest)
 	}
 	for _, mail := range rest {
 		for i := range mail {
@@ -757,12 +750,31 @@ func (c *cell[M]) discardAll(rest [][]envelope[M], reason Reason) {
 			} else {
 				c.discard(e, reason, ErrStopped)
 			}
-			if e.sent() { // others become no dead letters
-				unread--
-			}
+			unread--
 			sys.discarded.Add(1) // each at once: Shutdown looks whether this gets on
 		}
 	}
+}
+
+// pushedOut returns how many envelopes come before the last ones that [System.DeadLetters] has room
+// for. It looks at no others: while it does, [System.Shutdown] sees nothing get on.
+func pushedOut[M any](rest [][]envelope[M]) int {
+	n, kept := 0, 0
+	for _, mail := range rest {
+		n += len(mail)
+	}
+	for _, mail := range slices.Backward(rest) {
+		for i := range slices.Backward(mail) {
+			if kept == deadLettersKept {
+				return n
+			}
+			if mail[i].sent() { // others become no dead letters
+				kept++
+			}
+			n--
+		}
+	}
+	return n
 }
 
 // discard turns an envelope that nobody will handle into a dead letter; its asker, if
