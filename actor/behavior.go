@@ -12,13 +12,14 @@ var ErrStashFull = errors.New("stash full")
 // stashMax bounds what an actor can set aside.
 const stashMax = 100_000
 
-// Become makes receive handle messages from the next one on, instead of Receive or the function of
-// an earlier Become. A restart goes back to Receive. For use in the actor's own callbacks.
+// Become makes receive handle messages from the next one on. It takes the place of the function of
+// the last Become or BecomeStacked; only Receive stays below it. A restart goes back to Receive. For
+// use in the actor's own callbacks.
 func (ctx *Context[M]) Become(receive func(*Context[M], M) error) {
 	ctx.become(receive, true)
 }
 
-// BecomeStacked is a Become that [Context.Unbecome] can take back.
+// BecomeStacked is Become, but keeps what handled messages before for [Context.Unbecome].
 func (ctx *Context[M]) BecomeStacked(receive func(*Context[M], M) error) {
 	ctx.become(receive, false)
 }
@@ -38,8 +39,9 @@ func (ctx *Context[M]) become(receive func(*Context[M], M) error, replace bool) 
 	m.behaviors = append(m.behaviors, receive)
 }
 
-// Unbecome goes back to what handled messages before the last Become or BecomeStacked. If there was
-// none it does nothing. For use in the actor's own callbacks.
+// Unbecome goes back to what handled messages before the last BecomeStacked that is not taken back,
+// or to Receive if there is none: what a Become has replaced is gone. When Receive handles messages
+// already, it does nothing. For use in the actor's own callbacks.
 func (ctx *Context[M]) Unbecome() {
 	c := ctx.cell()
 	if !c.core.enterRuntime() {

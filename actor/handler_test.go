@@ -134,6 +134,50 @@ func TestBecomeReplacesAndRestartGoesBack(t *testing.T) {
 	})
 }
 
+func TestUnbecomeTakesBackTheLastBecomeStacked(t *testing.T) {
+	for orders, want := range map[string]string{
+		"":                             "Receive",
+		"unbecome":                     "Receive",
+		"A":                            "A",
+		"A B unbecome":                 "Receive",
+		"A +B unbecome":                "A",
+		"A +B C":                       "C",
+		"A +B C unbecome":              "A",
+		"A +B C unbecome unbecome":     "Receive",
+		"+A B unbecome":                "Receive",
+		"+A +B +C unbecome D unbecome": "A",
+	} {
+		actortest.Run(t, func(k *actortest.Kit) {
+			log := actortest.NewJournal(k)
+			handler := func(name string) func(*actor.Context[string], string) error {
+				return func(*actor.Context[string], string) error {
+					log.Addf("%s", name)
+					return nil
+				}
+			}
+			ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[string], m string) error {
+				if m == "who" {
+					return handler("Receive")(ctx, m)
+				}
+				for order := range strings.FieldsSeq(m) {
+					switch name, stacked := strings.CutPrefix(order, "+"); {
+					case order == "unbecome":
+						ctx.Unbecome()
+					case stacked:
+						ctx.BecomeStacked(handler(name))
+					default:
+						ctx.Become(handler(name))
+					}
+				}
+				return nil
+			})
+			ref.Tell(k.Context(), orders)
+			ref.Tell(k.Context(), "who")
+			log.Expect(want)
+		})
+	}
+}
+
 func TestReceiveTimeout(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		log := actortest.NewJournal(k)

@@ -18,7 +18,8 @@ const (
 	// DropNewest turns the new message into a dead letter. TryTell does not fail.
 	DropNewest
 	// DropOldest turns the message that has waited longest into a dead letter, and takes
-	// the new one; in a [Priority] mailbox it is the oldest of the lowest rank.
+	// the new one. In a [Priority] mailbox it is the oldest of the lowest rank, which may be
+	// the new one itself.
 	DropOldest
 	// Block makes TryTell and Ask wait for room as long as their context allows; whoever has waited
 	// longest is next. Tell never waits: its message becomes a dead letter. Nobody waits for room
