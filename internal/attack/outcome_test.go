@@ -166,9 +166,6 @@ func (w *world) pipeTo(f *future, r *rand.Rand) {
 		f.judge(got, err)
 		l := w.newLetter(nil, to, rand.New(rand.NewPCG(seed, 5)))
 		l.late = false
-		if w.closing.Load() {
-			w.lateLetters.Add(1)
-		}
 		return mail{l: l}
 	})
 }

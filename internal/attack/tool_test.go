@@ -44,7 +44,8 @@ func (n *node) fit(r *rand.Rand, add func(name string, o ...actor.SpawnOption)) 
 		add("observed", actor.ObserveMailbox(observer{}))
 	}
 	if n.w.bounded == 0 && r.IntN(5) == 0 {
-		add("ordered", actor.Ordered(func() actor.Queue[mail] { return new(line) }))
+		most, newest := r.IntN(5), r.IntN(2) == 0
+		add("ordered", actor.Ordered(func() actor.Queue[mail] { return &line{most: most, newest: newest} }))
 	}
 }
 
@@ -54,10 +55,27 @@ func (observer) Posted(actor.PID, int) {}
 func (observer) Received(actor.PID)    {}
 func (observer) Emptied(actor.PID)     {}
 
-// line is a queue, first in first out.
-type line struct{ list []actor.Envelope[mail] }
+// line is a queue, first in first out. If most is not 0 it drops what is more, all but the newest or only that.
+type line struct {
+	most   int
+	newest bool
+	list   []actor.Envelope[mail]
+}
 
-func (l *line) Put(m actor.Envelope[mail]) { l.list = append(l.list, m) }
+func (l *line) Put(m actor.Envelope[mail]) {
+	switch {
+	case l.most == 0 || len(l.list) < l.most:
+	case l.newest:
+		m.Drop()
+		return
+	default:
+		for _, old := range l.list {
+			old.Drop()
+		}
+		l.list = l.list[:0]
+	}
+	l.list = append(l.list, m)
+}
 
 func (l *line) Take() (m actor.Envelope[mail], ok bool) {
 	if len(l.list) == 0 {

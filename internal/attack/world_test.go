@@ -65,24 +65,22 @@ type world struct {
 	total     *tally
 	seed      uint64
 
-	moment      atomic.Int64                 // orders the beginnings and ends of edges
-	outside     edges                        // of outsiders
-	toldBy      [1 + outsiders]map[*node]int // what they have sent last, by receiver
-	budget      atomic.Int64                 // letters that may still be sent
-	nodes       atomic.Pointer[[]*node]
-	born        atomic.Int64
-	notes       atomic.Uint64 // handlers that have run for what actors order for themselves
-	orders      atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
-	heard       atomic.Uint64 // events of the listener
-	killing     atomic.Bool   // a shutdown may kill
-	haunted     atomic.Bool   // a handler was left behind by a shutdown that had all the time
-	closing     atomic.Bool   // a shutdown has begun
-	lateLetters atomic.Uint64 // sent since then by nobody who ends with it
-	last        atomic.Bool   // the letters before a shutdown are on their way
-	restless    atomic.Bool   // actors may do something without a letter
-	pending     atomic.Int64  // goroutines that will send something
-	futures     [4]atomic.Pointer[future]
-	counts      struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
+	moment   atomic.Int64                 // orders the beginnings and ends of edges
+	outside  edges                        // of outsiders
+	toldBy   [1 + outsiders]map[*node]int // what they have sent last, by receiver
+	budget   atomic.Int64                 // letters that may still be sent
+	nodes    atomic.Pointer[[]*node]
+	born     atomic.Int64
+	notes    atomic.Uint64 // handlers that have run for what actors order for themselves
+	orders   atomic.Uint64 // that were given; of those that came to nothing some are counted as handled
+	heard    atomic.Uint64 // events of the system's own listeners
+	killing  atomic.Bool   // a shutdown may kill
+	haunted  atomic.Bool   // a handler was left behind by a shutdown that had all the time
+	last     atomic.Bool   // the letters before a shutdown are on their way
+	restless atomic.Bool   // actors may do something without a letter
+	pending  atomic.Int64  // goroutines that will send something
+	futures  [4]atomic.Pointer[future]
+	counts   struct{ deadlocks, tooMany, timeouts, asks, stops, downs, behind atomic.Uint64 }
 
 	mu       sync.Mutex
 	sent     []*letter
@@ -134,8 +132,8 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	w.sys = actor.NewSystem("attack", opts...)
 	endLooks := w.lookOn()
 	defer endLooks()
-	listener := actor.SpawnFunc(w.sys, "listener", w.listen)
-	actor.Subscribe(w.sys, listener)
+	ears := actor.NewSystem("ears") // which ends after all that a handler left behind, or a pipe, sends by itself
+	actor.Subscribe(w.sys, actor.SpawnFunc(ears, "listener", w.listen))
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "ends", w.hearEnd))
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "failures", w.hearFailure))
 	for n := 2 + r.IntN(10); len(w.all()) < n; {
@@ -171,6 +169,9 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 		return w.abort()
 	}
 	endLooks()
+	if _, err := ears.Shutdown(context.Background()); err != nil {
+		w.Report("the listener: %v", err)
+	}
 	if !w.await("goroutines to end", endOfRound, func() bool { return runtime.NumGoroutine() <= before }) {
 		return w.abort()
 	}
@@ -257,7 +258,6 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 		k.killed = k.n.mayBeKilled()
 	}
 	w.mu.Unlock()
-	w.closing.Store(true)
 	if c.quiet && r.IntN(2) == 0 {
 		w.sendLast(r)
 	}
@@ -278,7 +278,6 @@ func (w *world) shutDown(c *closing, hasty bool, r *rand.Rand) bool {
 
 // listen is told of all dead letters.
 func (w *world) listen(_ *actor.Context[actor.DeadLetter], d actor.DeadLetter) error {
-	w.heard.Add(1)
 	m, ok := d.Message.(mail)
 	if !ok {
 		w.Report("dead letter %+v", d)
