@@ -170,7 +170,7 @@ func (c *cell[M]) detail(d *Detail) {
 	d.Current, d.Sender = at.messageType, at.sender
 	seen := make([]reflect.Type, 0, detailMost)
 	notes := make([]note[M], 0, detailMost)
-	drains, ordered, waiting := 0, 0, 0
+	drains, ordered, envelopes, surplus := 0, 0, 0, 0
 	func() {
 		c.core.mu.Lock()
 		defer c.core.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *cell[M]) detail(d *Detail) {
 			return
 		}
 		d.Oldest = s.age(c.core.sched().monitor.coarse.Load())
-		waiting = s.waiting()
+		envelopes, surplus = s.envelopes()
 		s.sample(detailMost, func(e *envelope[M]) {
 			switch x := e.inner().(type) {
 			case note[M]:
@@ -195,9 +195,9 @@ func (c *cell[M]) detail(d *Detail) {
 	}()
 	counts := c.mailNames(seen, notes, drains)
 	if ordered > 0 {
-		counts["(ordered)"] = ordered
+		counts[orderedMail] = ordered
 	}
-	d.addMail(counts, waiting)
+	d.addMail(counts, envelopes, surplus)
 }
 
 // mailNames counts by name: without the lock, since names are made.
@@ -215,14 +215,23 @@ func (c *cell[M]) mailNames(seen []reflect.Type, notes []note[M], drains int) ma
 	return counts
 }
 
-// addMail adds the counts of a sample of what waits.
-func (d *Detail) addMail(counts map[string]int, waiting int) {
+// orderedMail stands for the messages in a [Queue], which says only in its turn which it is.
+const orderedMail = "(ordered)"
+
+// addMail adds the counts of a sample of the envelopes. Of those of a [Queue] some may be surplus.
+func (d *Detail) addMail(counts map[string]int, envelopes, surplus int) {
 	sampled := 0
 	for _, n := range counts {
 		sampled += n
 	}
 	for typ, n := range counts {
-		d.Mail = append(d.Mail, Mail{typ, int(math.Round(float64(n) * float64(waiting) / float64(sampled)))})
+		n = int(math.Round(float64(n) * float64(envelopes) / float64(sampled)))
+		if typ == orderedMail {
+			n -= surplus
+		}
+		if n > 0 {
+			d.Mail = append(d.Mail, Mail{typ, n})
+		}
 	}
 	slices.SortFunc(d.Mail, func(a, b Mail) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type))
@@ -238,7 +247,7 @@ func (e *envelope[M]) typeName() string {
 	case drainMark:
 		return "(drain)"
 	case *ownMail[M]:
-		return "(ordered)"
+		return orderedMail
 	}
 	return typeText(e.messageType())
 }

@@ -296,20 +296,27 @@ func (s *mailbox[M]) putFirst(first []envelope[M]) {
 
 // waiting returns how much mail there is. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) waiting() int {
-	n := len(s.batch) - s.done() + s.overflowing() + len(s.in)
+	n, surplus := s.envelopes()
+	return max(0, n-surplus) // surplus counts what is dropped before its envelope is here
+}
+
+// envelopes returns how many envelopes there are, and how many of them, in a mailbox with a [Queue], stand for
+// messages that it has dropped. REQUIRES: the actor's lock held.
+func (s *mailbox[M]) envelopes() (n, surplus int) {
+	n = len(s.batch) - s.done() + s.overflowing() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
 		if q, ok := s.special.queue.(*ownQueue[M]); ok {
-			n = max(0, n-q.surplus()) // which counts what is dropped before its envelope is here
+			surplus = q.surplus()
 		}
 	}
-	return n
+	return n, surplus
 }
 
 // sample yields all that waits if that is no more than most, and otherwise as much of it, evenly
 // spread. REQUIRES: the actor's lock held meanwhile.
 func (s *mailbox[M]) sample(most int, yield func(*envelope[M])) {
-	n := s.waiting()
+	n, _ := s.envelopes()
 	step := max(1, (n+most-1)/most)
 	i := 0
 	part := func(mail []envelope[M]) {

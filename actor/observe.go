@@ -35,8 +35,9 @@ func (c *cell[M]) posted(s *special[M], e *envelope[M], waiting int) {
 	}
 }
 
-// observeLate is posted for a message whose sender has waited for room.
-func (c *cell[M]) observeLate() {
+// observePosted is posted for a message that did not come by postSpecial: its sender has waited for room, or
+// a [Queue] has dropped it at once.
+func (c *cell[M]) observePosted() {
 	c.core.mu.Lock()
 	s := c.mailbox()
 	var waits int

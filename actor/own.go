@@ -71,7 +71,7 @@ type ownMail[M any] struct {
 	queue   Queue[M]
 	all     linkedList[ownEntry[M], *ownEntry[M]] // oldest first; the queue may have lost one
 	dropped []envelope[M]                         // by the method of the queue that is being called
-	surplus atomic.Int64                          // envelopes in the mailbox beyond the messages in all; others may read it
+	surplus atomic.Int64                          // envelopes in the mailbox beyond the messages in all; guarded by mu, others may read it
 }
 
 // unlock releases o.mu and returns what the queue has dropped, for the caller to discard.
@@ -171,17 +171,23 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 	}()
 	o.all.push(in)
 	o.queue.Put(Envelope[M]{in})
-	kept := in.listed
+	if !in.listed { // the queue has dropped it: the mailbox need not know
+		o.surplus.Add(-1)
+		posted, dropped = true, o.unlock()
+		c.observePosted()
+		return verdictTaken, nil
+	}
 	// The lock is held until the envelope is in the mailbox. Otherwise this message could be taken in the place of
 	// an older one, and be refused a place by a drain: then the older one would be left behind the mark.
 	v := c.postSpecial(&e, w, nil, hasty, never, func() (none envelope[M], did bool) {
-		q.put(&envelope[M]{with: o})
+		if o.surplus.Load() > 0 { // it takes the place of one that the queue has dropped
+			o.surplus.Add(-1)
+		} else {
+			q.put(&envelope[M]{with: o})
+		}
 		posted, dropped = true, o.unlock()
 		return none, false
 	})
-	if !kept {
-		v = verdictTaken // and dropped
-	}
 	return v, nil
 }
 

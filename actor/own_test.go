@@ -103,6 +103,56 @@ func TestAQueueOfOnesOwnDropsMessages(t *testing.T) {
 	})
 }
 
+// counted counts how often its queue is asked.
+type counted struct {
+	lifo
+	takes int
+}
+
+func (q *counted) Take() (actor.Envelope[int], bool) {
+	q.takes++
+	return q.lifo.Take()
+}
+
+// What a queue drops leaves no place in the mailbox, which would grow although the queue does not.
+func TestWhatAQueueOfOnesOwnDropsTakesNoPlace(t *testing.T) {
+	for name, drop := range map[string]int{"the new one": -1, "an old one": 1} {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				q := &counted{lifo: lifo{most: 2}}
+				later := make(chan func(int, error), 1)
+				gate := actortest.NewGate(k)
+				gate.Close()
+				ref := actor.SpawnFunc(k.System(), "", func(ctx *actor.Context[int], n int) error {
+					if n == 0 {
+						later <- actor.Later(ctx, func(n int, _ error) int { return n })
+					}
+					gate.Pass(ctx)
+					return nil
+				}, actor.Ordered(func() actor.Queue[int] { return q }))
+				ref.Tell(k.Context(), 0)
+				(<-later)(5, nil)
+				ref.Tell(k.Context(), 2)
+				ref.Tell(k.Context(), 3)
+				for range 20 {
+					ref.Tell(k.Context(), drop)
+				}
+				now, cancel := context.WithCancel(k.Context())
+				cancel() // the actor is at the gate
+				d, err := k.System().Detail(now, ref.PID())
+				if want := []actor.Mail{{Type: "(ordered)", Count: 2}, {Type: "(outcome)", Count: 1}}; err != nil || d.Mailbox != 3 || !slices.Equal(d.Mail, want) {
+					k.T().Errorf("mailbox %d, mail %v, %v; want %v", d.Mailbox, d.Mail, err, want)
+				}
+				gate.Open()
+				k.Settle()
+				if letters := k.System().Stats().DeadLetters; letters != 20 || q.takes != 3 {
+					k.T().Errorf("%d dead letters; the queue was asked %d times for 3 messages", letters, q.takes)
+				}
+			})
+		})
+	}
+}
+
 func TestMailInAQueueOfOnesOwnSurvivesARestartAndIsBuriedAtTheEnd(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		ref, gate, handled := stacked(k, 0)

@@ -155,7 +155,7 @@ func (r *roomWait[M]) ended(v verdict) verdict {
 	isClosed(r.waiter.told) // what was told and not waited for
 	r.c.core.sys().waiters.put(r.waiter)
 	if v == verdictTaken {
-		r.c.observeLate()
+		r.c.observePosted()
 	}
 	if r.replaced {
 		r.c.discard(&r.old, Conflated, ErrMailboxFull)
