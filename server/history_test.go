@@ -162,13 +162,15 @@ func (r *running) retain() retention.Status {
 	r.t.Helper()
 	begun := r.retention.Status().Rounds
 	for deadline := time.Now().Add(patience); ; {
-		r.send(202, "POST", "/v1/retention", typeJSONHeader, "")
 		var answer struct{ Status retention.Status }
 		r.get("/v1/retention", &answer)
 		if answer.Status.Error != "" {
 			r.t.Fatalf("retention: %s", answer.Status.Error)
 		}
-		if answer.Status.Rounds >= begun+2 && !answer.Status.Running { // the second one has begun after the call
+		switch done := answer.Status.Rounds >= begun+2; { // the second one has begun after the call
+		case !done:
+			r.send(202, "POST", "/v1/retention", typeJSONHeader, "")
+		case !answer.Status.Running: // which each further request would put off
 			return answer.Status
 		}
 		if time.Now().After(deadline) {
