@@ -167,7 +167,8 @@ var hostile = map[string]struct {
 	"handlers that ended": {`if cmd == "fill" then greenroom.sleep(2) local t = {} for i = 1, 28 do t[i] = string.rep("x", 1e5) .. i end local function f() return t end local n = #f() return end
 		for i = 1, 8 do greenroom.send(greenroom.self(), "fill") end greenroom.sleep(6)`, ""},
 	"answers that are due": {`if cmd == "due" then all = all or {} all[#all + 1] = greenroom.response() return end
-		local s = string.rep("x", 1e5) for i = 1, 400 do greenroom.fork(function() greenroom.calltimeout(1, greenroom.self(), "due", s) end) greenroom.sleep(1) end`, "canceled"},
+		local s = string.rep("x", 1e5) greenroom.fork(function() for i = 1, 400 do
+			greenroom.fork(function() greenroom.calltimeout(1, greenroom.self(), "due", s) end) greenroom.sleep(1) end end) greenroom.sleep(1e6)`, "canceled"}, // another handler fails
 	"answers kept": {`local t = {} while true do
 		local r = greenroom.request() for i = 1, 50 do r:add{greenroom.self(), "much"} end
 		for _, answer in r:select() do t[#t + 1] = answer end end`, "memory"},
