@@ -860,3 +860,36 @@ func TestAHandlerLeftBehindChangesNoLink(t *testing.T) {
 		})
 	}
 }
+
+// The handler finds another worker in its actor's turn, and is not told that it is on the wrong goroutine.
+func TestAHandlerLeftBehindIsToldThatItsActorHasStopped(t *testing.T) {
+	others := actortest.NewSystem(t)
+	burying, once := make(chan struct{}), new(sync.Once)
+	listener := actor.SpawnFunc(others, "", func(*actor.Context[actor.DeadLetter], actor.DeadLetter) error {
+		once.Do(func() { close(burying) })
+		return nil
+	}, actor.ObserveMailbox(slowObserver{}))
+	sys := actortest.NewSystem(t)
+	actor.Subscribe(sys, listener)
+	quiet := actor.Spawn(sys, "", newCounter)
+	entered, release, got := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	ref := actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+		close(entered)
+		<-release
+		for _, a := range actor.Gather(ctx, []actor.Ref[counterMsg]{quiet}, get{}) {
+			got <- a.Err
+		}
+		return nil
+	})
+	ref.Tell(bg, 0)
+	<-entered
+	for range 500 { // a millisecond each
+		ref.Tell(bg, 1)
+	}
+	ref.Kill()
+	<-burying
+	close(release)
+	if err := <-got; !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -28,6 +28,9 @@ func (p *pause) begin(sys *System, from *core, w *worker, here bool) error {
 		return nil
 	}
 	if !w.isOnStack() { // whose stack would be set aside, and not the handler's
+		if from.flags.Load()&(fenced|ended) != 0 { // w runs the actor that was taken away from the caller
+			return ErrStopped
+		}
 		return ErrWrongGoroutine
 	}
 	if n := from.sys().maxWaiting; w.s.parked.Load() >= n {
