@@ -89,10 +89,11 @@ func ask[R, M any](ctx context.Context, to Ref[M], req any, opts []WaitOption) (
 	return a.answer, err
 }
 
-// begin makes known to others that the caller waits for a. They see call, and first, the actor that it waits for until
-// the request is passed on, nil if that is not known. own is the actor when the caller is its handler, and not somebody
-// on another goroutine with a context derived from the handler's: the caller must call own.inquired with before. asked is
-// the request that it handles, if there is one.
+// begin makes known to others that the caller waits for a. They see call, and first, the actor that
+// it waits for until the request is passed on, nil if that is not known. own is the actor when the
+// caller is its handler, and not somebody on another goroutine with a context derived from the
+// handler's: the caller must call own.inquired with before. asked is the request that it handles,
+// if there is one.
 func (a *call[R]) begin(o origin, call interrupter, first *core) (own *core, before *inquiry, asked pendingAsk, err error) {
 	from, w := o.waiter()
 	if err := a.pause.begin(a.sys, from, w, o.here); err != nil {
@@ -420,8 +421,9 @@ type search struct {
 	path   []*core            // from the first who waits to the one who waits with call
 }
 
-// searchPlain is after how many steps a search notes where it has been. Most chains are shorter, and then that need not be
-// allocated. Where each of several handlers waits for several others there are more ways than anybody could follow.
+// searchPlain is after how many steps a search notes where it has been. Most chains are shorter,
+// and then that need not be allocated. Where each of several handlers waits for several others
+// there are more ways than anybody could follow.
 const searchPlain = 64
 
 // visit is all by which the rest of a chain may differ: see waitingFor, and leads for waits.

@@ -97,8 +97,8 @@ func (s *scheduler) killWithAncestor(now time.Time, w *worker, c *core) {
 // fencedCovers in covered says that a worker was fenced: what is added to it for a wait has no effect.
 const fencedCovers = math.MinInt32 / 2
 
-// discount takes a worker that was fenced out of those that are active, once: a wait that is covered, and Blocking, have
-// done so, or are about to.
+// discount takes a worker that was fenced out of those that are active, once: a wait that is
+// covered, and Blocking, have done so, or are about to.
 func (w *worker) discount() {
 	n := int32(-1)
 	if w.out.Swap(false) && !w.s.bounded() {

@@ -231,8 +231,9 @@ func (c *core) halt() {
 	}
 }
 
-// beginBackoff has the actor get that signal when the time has passed. The signal names its timer: one that is canceled as it
-// fires may come after what has canceled it, and must not be taken for a later one. REQUIRES: the turn owns c.
+// beginBackoff has the actor get that signal when the time has passed. The signal names its timer:
+// one that is canceled as it fires may come after what has canceled it, and must not be taken for a
+// later one. REQUIRES: the turn owns c.
 func (c *core) beginBackoff(d time.Duration, kind signalKind) {
 	n, clock := new(timerNode), c.sys().clock
 	c.ext.backoff = n
@@ -519,9 +520,9 @@ func (c *core) renew() {
 	c.beginBackoff(ext.backoffFor, sigStart)
 }
 
-// terminate ends the incarnation: the user's Terminate if it has one, its timers, its
-// watches, its context; and then ends the actor, renews it or leaves it without a state. A panic in Terminate is logged and changes
-// nothing, and neither does the end of the goroutine.
+// terminate ends the incarnation: the user's Terminate if it has one, its timers, its watches, its
+// context; and then ends the actor, renews it or leaves it without a state. A panic in Terminate is
+// logged and changes nothing, and neither does the end of the goroutine.
 func (c *cell[M]) terminate() {
 	t, ok := any(c.actor).(Terminator[M])
 	if !ok {

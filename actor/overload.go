@@ -166,7 +166,8 @@ func (c *core) tellOverload(o overload) {
 	}
 }
 
-// topOf returns those who have sent most; of equals the one that was spawned first comes first, so that a seed replays it.
+// topOf returns those who have sent most; of equals the one that was spawned first comes first, so
+// that a seed replays it.
 func topOf(senders map[*core]int) (top []Sender) {
 	for from, n := range senders {
 		top = append(top, Sender{from.pid(), n})

@@ -52,7 +52,8 @@ func (a *askForRoom) now() interrupter {
 	return a.room
 }
 
-// passedTo implements interrupter: whoever makes room for a request has to answer it, also where middleware has sent it.
+// passedTo implements interrupter: whoever makes room for a request has to answer it, also where
+// middleware has sent it.
 func (a *askForRoom) passedTo() *answerer  { return a.ask.passedTo() }
 func (a *askForRoom) request() interrupter { return a.now().request() }
 

@@ -37,8 +37,8 @@ func (c *core) needs(child *core) bool {
 	return when == AnySignificant || when == AllSignificant && c.ext.significant == 0
 }
 
-// takeStop reports whether c is to stop that was suspended, and forgets it: such a child has ended meanwhile, or another
-// handler has asked to.
+// takeStop reports whether c is to stop that was suspended, and forgets it: such a child has ended
+// meanwhile, or another handler has asked to.
 func (c *core) takeStop() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

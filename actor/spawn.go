@@ -132,9 +132,9 @@ func tryStart[M any](c *cell[M], err error) (Ref[M], error) {
 	return Ref[M]{c}, nil
 }
 
-// abandon ends an actor whose spawner learns that its first Init has failed. So it was never one of the children that the
-// parent does not outlive; unless it is the last one left of those, and others have ended: then nobody else tells the
-// parent.
+// abandon ends an actor whose spawner learns that its first Init has failed. So it was never one of
+// the children that the parent does not outlive; unless it is the last one left of those, and
+// others have ended: then nobody else tells the parent.
 func (c *core) abandon(err error) {
 	p := c.parent
 	p.mu.Lock()

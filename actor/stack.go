@@ -133,9 +133,9 @@ func (i *inquiry) stacks() (all []*core) {
 	return all
 }
 
-// cutInit ends the waits of c, if it is in its first Init, and of the children in their first Init above it: they keep
-// a callback of an actor that is about to end from returning. The contexts of the Inits end as well, and waits that they
-// begin later fail at once.
+// cutInit ends the waits of c, if it is in its first Init, and of the children in their first Init
+// above it: they keep a callback of an actor that is about to end from returning. The contexts of
+// the Inits end as well, and waits that they begin later fail at once.
 func (c *core) cutInit() {
 	c.mu.Lock()
 	if c.phase != starting || c.ext != nil && c.ext.cut {
@@ -148,8 +148,8 @@ func (c *core) cutInit() {
 	x.end(c)
 }
 
-// cutChildrenAbove ends the waits of the children of c in their first Init above that other actor. Who is below them may
-// go on: an Inline actor, or a child of one.
+// cutChildrenAbove ends the waits of the children of c in their first Init above that other actor.
+// Who is below them may go on: an Inline actor, or a child of one.
 func (c *core) cutChildrenAbove(other *core) {
 	other.mu.Lock()
 	var above []*core
@@ -168,8 +168,9 @@ func (c *core) cutChildrenAbove(other *core) {
 	}
 }
 
-// mustCutInit reports whether the parent, or the child below in its first Init, was cut short before c was on the stack,
-// on which it is about to begin its first Init. ending says that the one below is about to end.
+// mustCutInit reports whether the parent, or the child below in its first Init, was cut short
+// before c was on the stack, on which it is about to begin its first Init. ending says that the one
+// below is about to end.
 func (c *core) mustCutInit(below *core, ending bool) bool {
 	if below == nil || below == c.parent {
 		return ending
@@ -226,8 +227,8 @@ func (c *core) bringAbove(w *worker) {
 	}
 }
 
-// isLentBy reports whether c is above that actor because it waits, and is below it besides. A child may be above another
-// actor than its parent, whose context spawned it there: below does not tell.
+// isLentBy reports whether c is above that actor because it waits, and is below it besides. A child
+// may be above another actor than its parent, whose context spawned it there: below does not tell.
 func (c *core) isLentBy(other *core) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -78,9 +78,9 @@ func (w *worker) isOnStack() bool {
 	return co != nil && co.g == currentG()
 }
 
-// isLeft reports whether nobody may look at w's runnext: it is away, or another worker covers for it. Its handler then
-// runs beside the wait of a goroutine, and may itself wait in a way that the runtime does not know of; and as w does not
-// count, the monitor may sleep.
+// isLeft reports whether nobody may look at w's runnext: it is away, or another worker covers for
+// it. Its handler then runs beside the wait of a goroutine, and may itself wait in a way that the
+// runtime does not know of; and as w does not count, the monitor may sleep.
 func (w *worker) isLeft() bool { return w.away.Load() || w.covered.Load() > 0 }
 
 // publish makes what was counted known.

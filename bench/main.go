@@ -129,7 +129,8 @@ func (c *config) resolve(run, names, procs string) error {
 	return nil
 }
 
-// runScripts measures services in Lua, in this process. Rows of scripts are measured when -run names some, and then nothing else is.
+// runScripts measures services in Lua, in this process. Rows of scripts are measured when -run
+// names some, and then nothing else is.
 func (c config) runScripts(ctx context.Context, stdout io.Writer) error {
 	results, err := scripts.Measure(ctx, c.scripts, c.count, c.quick)
 	if err != nil {

@@ -56,8 +56,9 @@ type Shards struct {
 // Host makes a member take its share of the n shards of a group. All members that host the group
 // must use the same n. A holder that is [Versioned] says which of its shards it can take. It does not wait.
 //
-// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty or
-// has a '/', if n is more than 16 384, if the [Versions] of the holder cannot be, if the member hosts it already, or has ended.
+// It panics if n is not positive or the holder is nil. It fails if the name of the group is empty
+// or has a '/', if n is more than 16 384, if the [Versions] of the holder cannot be, if the member
+// hosts it already, or has ended.
 func Host(m *Node, group string, n int, holder Holder) (*Shards, error) {
 	required(n > 0, "Host: the number of shards must be positive, not %d", n)
 	required(holder != nil, "Host: the holder is nil")

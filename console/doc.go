@@ -19,7 +19,8 @@
 //
 // # Limits
 //
-// A line and an answer have at most 1 MiB, a command has 2 seconds unless [Config] says
-// otherwise, and a socket has 16 connections, of which one that is silent for 5 minutes is closed. Control characters of an answer
-// are shown as \x1b, so that the name of an actor cannot control the terminal.
+// A line and an answer have at most 1 MiB, a command has 2 seconds unless [Config] says otherwise,
+// and a socket has 16 connections, of which one that is silent for 5 minutes is closed. Control
+// characters of an answer are shown as \x1b, so that the name of an actor cannot control the
+// terminal.
 package console

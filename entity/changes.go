@@ -304,7 +304,8 @@ func (s *Subscription) Close() {
 }
 
 // Next returns the next change, and waits for it until ctx ends. Changes in the buffer are returned
-// before ErrLagged, unless they are large, and before ErrClosed. After an error other than that of ctx the subscription has ended.
+// before ErrLagged, unless they are large, and before ErrClosed. After an error other than that of
+// ctx the subscription has ended.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	for {
 		if c, ok := s.fromPage(); ok {

@@ -9,7 +9,8 @@ import (
 
 // CheckID returns an error if id cannot name an entity: it must have 1 to MaxIDBytes bytes of UTF-8
 // with no control character, no '/', '+' or '#' (they have a meaning in MQTT topics and in paths),
-// and no space at either end, and must not be "." or "..", which no path can contain. The error wraps ErrInvalid and says which rule was broken.
+// and no space at either end, and must not be "." or "..", which no path can contain. The error
+// wraps ErrInvalid and says which rule was broken.
 func CheckID(id string) error {
 	if err := checkName("entity id", id, MaxIDBytes); err != nil {
 		return err

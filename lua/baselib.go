@@ -167,7 +167,8 @@ func (s *service) set(l *glua.LState, t *glua.LTable, key, value glua.LValue) {
 	l.RawSet(t, key, value)
 }
 
-// setMetatable sets the metatable of a table: that of the interpreter also sets those that all numbers or functions have.
+// setMetatable sets the metatable of a table: that of the interpreter also sets those that all
+// numbers or functions have.
 func setMetatable(l *glua.LState) int {
 	t := l.CheckTable(1)
 	l.CheckTypes(2, glua.LTNil, glua.LTTable)

@@ -263,8 +263,8 @@ func (s *service) ignoreRet(*glua.LState) int {
 
 var errNothingToRedirect = errors.New("no message is being handled that was not redirected yet")
 
-// redirect passes the message that is being handled on to another service, with other values. Who waits for its answer gets it from that
-// one.
+// redirect passes the message that is being handled on to another service, with other values. Who
+// waits for its answer gets it from that one.
 func (s *service) redirect(l *glua.LState) int {
 	t := s.task
 	to, goes := s.checkDestination(l, 1)

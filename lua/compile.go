@@ -10,9 +10,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// The limits of a text that is compiled. The compiler looks for each constant among all those of the function, and for the end of a
-// statement or an expression again at each level around it: without these limits a text of 256 KiB keeps it busy for many seconds, which
-// nobody counts.
+// The limits of a text that is compiled. The compiler looks for each constant among all those of
+// the function, and for the end of a statement or an expression again at each level around it:
+// without these limits a text of 256 KiB keeps it busy for many seconds, which nobody counts.
 const (
 	maxLevels  = 500
 	maxLookups = 1 << 26 // of constants: places times different ones, summed over the functions
@@ -40,8 +40,9 @@ func compileSource(file, source string) (chunk *glua.FunctionProto, err error) {
 	return chunk, nil
 }
 
-// limitRoom has constructors make tables with room for a few fields. The compiler asks for room for all that are written, of which none
-// may come to be: those of a list are among them, and those that are nil. Nothing tells afterwards how much room a map has.
+// limitRoom has constructors make tables with room for a few fields. The compiler asks for room for
+// all that are written, of which none may come to be: those of a list are among them, and those
+// that are nil. Nothing tells afterwards how much room a map has.
 func limitRoom(code *glua.FunctionProto) {
 	for i, inst := range code.Code {
 		if inst := instruction(inst); inst.op() == glua.OP_NEWTABLE && inst.c() > maxRoom {

@@ -25,8 +25,8 @@ const (
 	shownItems = 10               // fields of a table
 )
 
-// debugger stops handlers at lines. It belongs to the service's turn. A handler that is stopped waits, as one that calls does: the service
-// handles its next messages meanwhile.
+// debugger stops handlers at lines. It belongs to the service's turn. A handler that is stopped
+// waits, as one that calls does: the service handles its next messages meanwhile.
 type debugger struct {
 	s       *service
 	breaks  []codeLine
@@ -65,7 +65,8 @@ type stopped struct {
 	at     codeLine
 }
 
-// isDebugged reports whether a handler may be stopped: nobody could let it go on while the service starts, ends or is changed.
+// isDebugged reports whether a handler may be stopped: nobody could let it go on while the service
+// starts, ends or is changed.
 func (t *task) isDebugged() bool { return t != nil && (t.what == "" || t.what == ownFunction) }
 
 // look is called before each instruction. It stops the handler if there is a breakpoint, or a step ends.

@@ -69,8 +69,8 @@ func (f *front[M]) Init(ctx *actor.Context[M]) (err error) {
 	return nil
 }
 
-// scriptEnded ends the front, unless it is a restart of the front that has ended the script: that ends the children first, then the
-// incarnation, and starts another script.
+// scriptEnded ends the front, unless it is a restart of the front that has ended the script: that
+// ends the children first, then the incarnation, and starts another script.
 func (f *front[M]) scriptEnded(self actor.Ref[M]) {
 	now, err := f.rt.sys.Inspect(self.PID().Path(), 0)
 	if err != nil || now.State == "restarting" || f.over.Load() {

@@ -123,7 +123,8 @@ func (s *service) variable(l *glua.LState) *glua.Upvalue {
 	return found
 }
 
-// eachVariable calls f with the local variables that functions use, the nearest to the handler first, until f returns false.
+// eachVariable calls f with the local variables that functions use, the nearest to the handler
+// first, until f returns false.
 func (s *service) eachVariable(l *glua.LState, f func(name string, u *glua.Upvalue) bool) {
 	seen := map[glua.LValue]bool{}
 	var next []glua.LValue

@@ -9,12 +9,13 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// joiner gives the functions of a file the code of another version. A function gets the code of the one that is in its place in the
-// new version, and keeps its variables, by their names: so whoever has the function, a table or a timer, has the new code, and values
-// stay where they are. Functions under way keep their code: their frames get a copy of the old function.
+// joiner gives the functions of a file the code of another version. A function gets the code of the
+// one that is in its place in the new version, and keeps its variables, by their names: so whoever
+// has the function, a table or a timer, has the new code, and values stay where they are. Functions
+// under way keep their code: their frames get a copy of the old function.
 //
-// A place is a path of names: of local variables of the file, fields and globals. Functions that are written inside of others are in the same
-// place when these are and their order is.
+// A place is a path of names: of local variables of the file, fields and globals. Functions that
+// are written inside of others are in the same place when these are and their order is.
 type joiner struct {
 	s    *service
 	l    *glua.LState
@@ -72,8 +73,8 @@ func (j *joiner) functions(w *walker, roots func(*walker), code map[*glua.Functi
 	return list
 }
 
-// cellsOf returns the local variables of a file that its functions use: those of the functions that are written at its top. Of two
-// with a name it is the one that is found first.
+// cellsOf returns the local variables of a file that its functions use: those of the functions that
+// are written at its top. Of two with a name it is the one that is found first.
 func cellsOf(functions []*glua.LFunction, file *glua.FunctionProto) map[string]*glua.Upvalue {
 	cells := map[string]*glua.Upvalue{}
 	for _, f := range functions {
@@ -206,7 +207,8 @@ func (j *joiner) undo() {
 	j.undoes = nil
 }
 
-// take adds what a value of the new version has more than the one in its place: functions, and tables with some. Other values stay as they are.
+// take adds what a value of the new version has more than the one in its place: functions, and
+// tables with some. Other values stay as they are.
 func (j *joiner) take(name string, before, after glua.LValue, set func(glua.LValue)) {
 	j.s.meter.spend(j.l, 1)
 	old, isTable := before.(*glua.LTable)
@@ -309,8 +311,8 @@ func (j *joiner) adopt(again *rerun) {
 	}, func() { s.begin, s.inits, s.handler, s.info = begin, inits, handler, info })
 }
 
-// variables returns those of an old function in the order in which its new code has them, and whether there is new code and all of
-// them are there.
+// variables returns those of an old function in the order in which its new code has them, and
+// whether there is new code and all of them are there.
 func (j *joiner) variables(f *glua.LFunction) ([]*glua.Upvalue, bool) {
 	heir := j.heirs[f.Proto]
 	if heir == nil {

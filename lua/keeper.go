@@ -6,8 +6,9 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// keeper is the actor that knows the services of which there is one for the runtime. They are children of the system, and are
-// started on goroutines of their own: what one does in its start may need another one.
+// keeper is the actor that knows the services of which there is one for the runtime. They are
+// children of the system, and are started on goroutines of their own: what one does in its start
+// may need another one.
 type keeper struct {
 	rt      *Runtime
 	running map[string]actor.Ref[Message]

@@ -9,8 +9,9 @@ import (
 // errKilled is what a handler ends with that killthread was called for.
 var errKilled = &Error{Text: "the handler was ended by killthread"}
 
-// handle is what scripts have of a handler: of a function that fork or timeout will call, or of the handler that runs. It belongs to
-// the service's turn. When the handler has ended, it refers to nothing else than its value.
+// handle is what scripts have of a handler: of a function that fork or timeout will call, or of the
+// handler that runs. It belongs to the service's turn. When the handler has ended, it refers to
+// nothing else than its value.
 type handle struct {
 	value *glua.LUserData
 	job   *job  // not nil until the function is called
@@ -30,8 +31,8 @@ func (s *service) newHandle(l *glua.LState) *handle {
 	return h
 }
 
-// killThread ends a handler that waits, or takes back a function that was not called yet, and returns its argument. It returns nil if
-// the handler runs or has ended.
+// killThread ends a handler that waits, or takes back a function that was not called yet, and
+// returns its argument. It returns nil if the handler runs or has ended.
 func (s *service) killThread(l *glua.LState) int {
 	h, ok := l.CheckUserData(1).Value.(*handle)
 	if !ok {
@@ -50,11 +51,12 @@ func (s *service) killThread(l *glua.LState) int {
 	return 1
 }
 
-// stepsPerTimer is what it takes to take back a timer. What it has sent may be in the mailbox until the handler ends or waits, and nobody
-// counts that.
+// stepsPerTimer is what it takes to take back a timer. What it has sent may be in the mailbox until
+// the handler ends or waits, and nobody counts that.
 const stepsPerTimer = 1000
 
-// takeBack drops a function that was not called yet. That of a fork is in the mailbox, and counts as long as it is there.
+// takeBack drops a function that was not called yet. That of a fork is in the mailbox, and counts
+// as long as it is there.
 func (s *service) takeBack(l *glua.LState, j *job) {
 	if j.timer != "" {
 		s.meter.spend(l, stepsPerTimer)
@@ -88,8 +90,9 @@ func (t *task) kill() {
 	}
 }
 
-// askAside waits for an answer in a handler that may be killed: the engine would not let go of one that asks before it has the answer. send
-// asks in such a way that the answer comes as a message, and is not called if the handler may not wait.
+// askAside waits for an answer in a handler that may be killed: the engine would not let go of one
+// that asks before it has the answer. send asks in such a way that the answer comes as a message,
+// and is not called if the handler may not wait.
 func (s *service) askAside(l *glua.LState, what wait, send func(r *requests)) (body []byte, err error) {
 	r := &requests{pause: &pause{}}
 	p := r.pause

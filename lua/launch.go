@@ -50,7 +50,8 @@ func (s *service) newService(l *glua.LState, file string) int {
 	return 1
 }
 
-// uniqueService returns the address of the one service of a file, and starts it unless find says that it must run already.
+// uniqueService returns the address of the one service of a file, and starts it unless find says
+// that it must run already.
 func (s *service) uniqueService(l *glua.LState, file string, find bool) int {
 	m := &keep{file: file, args: s.packArguments(l, 2), find: find}
 	var ref actor.Ref[Message]

@@ -52,7 +52,8 @@ type stackLayout struct {
 	segSp    uint8
 }
 
-// segmentLayout may have frames beyond those under way, also of other states: the interpreter uses segments again as they are.
+// segmentLayout may have frames beyond those under way, also of other states: the interpreter uses
+// segments again as they are.
 type segmentLayout struct {
 	array [glua.FramesPerSegment]frameLayout
 }
@@ -118,8 +119,8 @@ type upvalueLayout struct {
 	closed bool
 }
 
-// nests reports whether a function takes of the stack of Go: it is one of Go, or the interpreter has called it within an instruction that
-// is no call.
+// nests reports whether a function takes of the stack of Go: it is one of Go, or the interpreter
+// has called it within an instruction that is no call.
 func (f *frameLayout) nests() bool {
 	if f.Fn.IsG {
 		return true
@@ -132,7 +133,8 @@ func (f *frameLayout) nests() bool {
 	return op != glua.OP_CALL && op != glua.OP_TAILCALL
 }
 
-// fit gives a table that shares no keys maps for those that it has. There may be room for many more in the maps that it was made with.
+// fit gives a table that shares no keys maps for those that it has. There may be room for many more
+// in the maps that it was made with.
 func (t *tableLayout) fit() {
 	fields := make(map[string]glua.LValue, len(t.strdict))
 	maps.Copy(fields, t.strdict)
@@ -144,7 +146,8 @@ func (t *tableLayout) fit() {
 	t.keys = append(make([]glua.LValue, 0, max(len(t.keys), leastKeys)), t.keys...)
 }
 
-// leastKeys is the least room for keys that a table gets from here. Tables with less have their keys from the interpreter.
+// leastKeys is the least room for keys that a table gets from here. Tables with less have their
+// keys from the interpreter.
 const leastKeys = 4
 
 func stateOf(l *glua.LState) *stateLayout      { return (*stateLayout)(unsafe.Pointer(l)) }

@@ -8,8 +8,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// What scripts write to the log. Without a limit a service that waits again and again, or whose messages all fail, could
-// fill the disk.
+// What scripts write to the log. Without a limit a service that waits again and again, or whose
+// messages all fail, could fill the disk.
 const (
 	stepsPerLine = 200     // what a line costs
 	maxLogged    = 4 << 10 // bytes of a text

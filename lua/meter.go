@@ -168,8 +168,8 @@ func (m *meter) meterThread(l *glua.LState) {
 	l.SetContext(&counter{meter: m, state: stateOf(l)})
 }
 
-// Done is called before each instruction. It returns nil, or a channel that is closed. What most instructions of a program take is found
-// out here; doneWeighed knows the rest.
+// Done is called before each instruction. It returns nil, or a channel that is closed. What most
+// instructions of a program take is found out here; doneWeighed knows the rest.
 func (c *counter) Done() <-chan struct{} {
 	m := c.meter
 	m.steps--

@@ -229,8 +229,8 @@ func (s *shape) fieldNames() string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// mapping reads a map. Keys that are integers may be texts, and are so in what scripts are given: a table whose keys are large integers
-// is a list with holes to the interpreter.
+// mapping reads a map. Keys that are integers may be texts, and are so in what scripts are given: a
+// table whose keys are large integers is a list with holes to the interpreter.
 func (r reader) mapping(s *shape, t *Table, into reflect.Value) *ValueError {
 	into.Set(reflect.MakeMap(s.t))
 	for i, v := range t.List {
@@ -393,7 +393,8 @@ func (p *packer) goMap(s *shape, v reflect.Value, depth int) *ValueError {
 	return p.room(0)
 }
 
-// isNil reports whether a value is nil in a script. Slices and maps never are: without elements they are an empty table.
+// isNil reports whether a value is nil in a script. Slices and maps never are: without elements
+// they are an empty table.
 func (s *shape) isNil(v reflect.Value) bool {
 	switch s.form {
 	case pointer:

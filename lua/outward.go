@@ -13,7 +13,8 @@ import (
 
 // The limits of what scripts have sent to actors of Go.
 const (
-	// maxAhead bounds a message by the mailbox that it comes into: its bytes and those of as many equal ones as wait there.
+	// maxAhead bounds a message by the mailbox that it comes into: its bytes and those of as many
+	// equal ones as wait there.
 	maxAhead = 8 << 20
 	// maxAsked is how many bytes of requests a service waits for.
 	maxAsked = 16 << 20
@@ -69,7 +70,8 @@ type outgoing struct {
 	size int
 }
 
-// compose makes the message of what a script has packed for an actor of Go. first is the number of its name among the arguments.
+// compose makes the message of what a script has packed for an actor of Go. first is the number of
+// its name among the arguments.
 func (s *service) compose(l *glua.LState, goes []reached, body []byte, first int, answered bool) (o outgoing, err error) {
 	s.meter.spend(l, len(body)/2)
 	o.v, err = s.rt.words.message(body, first)
@@ -165,8 +167,8 @@ func (s *service) packAnswer(o outgoing, answer any) ([]byte, error) {
 	return s.rt.words.packAnswer(o.to.answer(), answer)
 }
 
-// raise raises an error: a text, or where the error is a sentinel of [Config].Types a table with the fields message and name, which has
-// the text for tostring and concatenation.
+// raise raises an error: a text, or where the error is a sentinel of [Config].Types a table with
+// the fields message and name, which has the text for tostring and concatenation.
 func (s *service) raise(l *glua.LState, err error, format string, args ...any) {
 	text := place(l) + " " + fmt.Sprintf(format, args...) + ": " + scriptError(err).Error()
 	l.Error(s.errorValue(text, err), 0)

@@ -22,8 +22,8 @@ const (
 // errUnhandled says that a service does not keep up.
 var errUnhandled = errors.New("the mailbox is full: 16 MiB of messages wait there")
 
-// parcel is what a message carries. Those of scripts are counted in the account of the service that they are for, until it
-// handles them, or until it is known that they were not sent.
+// parcel is what a message carries. Those of scripts are counted in the account of the service that
+// they are for, until it handles them, or until it is known that they were not sent.
 type parcel struct {
 	body   []byte
 	charge *charge // nil for messages of Go
@@ -116,8 +116,9 @@ func (p *parcel) leave() {
 	}
 }
 
-// settle takes a request out of the account whose sender does not wait any more: err is what that has ended with. One that was given up
-// may still be in the mailbox, or may never have come there: it counts until it is handled or nobody has it.
+// settle takes a request out of the account whose sender does not wait any more: err is what that
+// has ended with. One that was given up may still be in the mailbox, or may never have come there:
+// it counts until it is handled or nobody has it.
 func (m *asked) settle(err error) {
 	k := m.now().charge
 	if k == nil {

@@ -18,8 +18,8 @@ const (
 	capturePosition = -2
 )
 
-// matcher matches Lua's patterns, as the manual of Lua 5.1 describes them, with %f. Each character that it looks at is a
-// step of the handler: some patterns take exponential time.
+// matcher matches Lua's patterns, as the manual of Lua 5.1 describes them, with %f. Each character
+// that it looks at is a step of the handler: some patterns take exponential time.
 type matcher struct {
 	l     *glua.LState
 	meter *meter

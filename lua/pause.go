@@ -13,8 +13,8 @@ import (
 // forever is how long a handler waits for something that has no limit.
 const forever = 10 * 365 * 24 * time.Hour
 
-// pause is what a handler waits for that something else in its service brings about: the service asks itself, and keeps the
-// promise when it is woken. It belongs to the service's turn.
+// pause is what a handler waits for that something else in its service brings about: the service
+// asks itself, and keeps the promise when it is woken. It belongs to the service's turn.
 type pause struct {
 	actor.Returns[answer]
 	woken   bool
@@ -108,8 +108,8 @@ func (s *service) wakeUp(l *glua.LState) int {
 	return 1
 }
 
-// section is a critical section: one handler at a time is in it, those that wait come in the order in which they asked. A
-// handler may enter it again.
+// section is a critical section: one handler at a time is in it, those that wait come in the order
+// in which they asked. A handler may enter it again.
 type section struct {
 	inside  *task
 	depth   int

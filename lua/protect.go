@@ -6,10 +6,11 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// A protected call of the interpreter (LState.PCall) does not do what it must with variables that functions share. An
-// error closes all of a thread, also those of functions that go on after pcall: from then on a function and the closures
-// in it have a variable each. And one with a handler closes none: closures that were kept have the variables of
-// others. Here the interpreter is told that there is a handler, and the handler closes what has ended and no more.
+// A protected call of the interpreter (LState.PCall) does not do what it must with variables that
+// functions share. An error closes all of a thread, also those of functions that go on after pcall:
+// from then on a function and the closures in it have a variable each. And one with a handler
+// closes none: closures that were kept have the variables of others. Here the interpreter is told
+// that there is a handler, and the handler closes what has ended and no more.
 
 // guard is the innermost protected call of a thread.
 type guard struct {

@@ -216,7 +216,8 @@ type rerun struct {
 	info    *glua.LFunction
 }
 
-// runAgain runs a file beside what the service has: what it gives to start, init and dispatch, and its globals, are kept apart.
+// runAgain runs a file beside what the service has: what it gives to start, init and dispatch, and
+// its globals, are kept apart.
 func (s *service) runAgain(l *glua.LState, v *version) *rerun {
 	r := &rerun{globals: s.root.CreateTable(0, 0), env: s.root.CreateTable(0, 0)}
 	behind := s.root.CreateTable(0, 2)

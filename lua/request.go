@@ -98,8 +98,9 @@ func (s *service) openRequests() {
 	s.requestMethods.RawSetString("__metatable", glua.LString("request"))
 }
 
-// selectAnswers sends all calls, and returns an iterator over the answers as they come: the request's table, and a table of the
-// values, or nil and the error. Each call has the limit in hundredths of a second, or that of the system.
+// selectAnswers sends all calls, and returns an iterator over the answers as they come: the
+// request's table, and a table of the values, or nil and the error. Each call has the limit in
+// hundredths of a second, or that of the system.
 func (s *service) selectAnswers(l *glua.LState) int {
 	r := checkRequests(l)
 	var limit []actor.WaitOption

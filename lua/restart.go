@@ -20,8 +20,8 @@ func (rt *Runtime) Interrupt(ref actor.Ref[Message]) error {
 	return nil
 }
 
-// Terminate calls the global function on_restart before a restart that was ordered: what it returns is given to start's function of
-// the next incarnation. What fails in it is logged.
+// Terminate calls the global function on_restart before a restart that was ordered: what it returns
+// is given to start's function of the next incarnation. What fails in it is logged.
 func (s *service) Terminate(_ *actor.Context[Message], why error) {
 	if why != nil || s.meter.exit || s.meter.full {
 		return

@@ -185,7 +185,8 @@ func (s *service) Receive(ctx *actor.Context[Message], m Message) error {
 	return nil
 }
 
-// handle passes the values of a message to the function that dispatch was given. m is nil if nobody waits for an answer.
+// handle passes the values of a message to the function that dispatch was given. m is nil if nobody
+// waits for an answer.
 func (s *service) handle(m *asked, p *parcel) error {
 	if s.handler == nil {
 		return &Error{Text: s.file + ": the service takes no messages: it has not called dispatch"}

@@ -11,8 +11,8 @@ import (
 	"github.com/greenroom-go/greenroom/actor"
 )
 
-// shape is what has to be known of a type of Go to make tables of its values, and values of tables. It is made once, when the
-// runtime is opened, and does not change.
+// shape is what has to be known of a type of Go to make tables of its values, and values of tables.
+// It is made once, when the runtime is opened, and does not change.
 type shape struct {
 	t      reflect.Type
 	form   form
@@ -176,7 +176,8 @@ func (s *shape) optional() bool {
 	}
 }
 
-// fieldName returns the name that a tag gives a field, "" if none does, and "-" if the field is left out; and whether it may be absent.
+// fieldName returns the name that a tag gives a field, "" if none does, and "-" if the field is
+// left out; and whether it may be absent.
 func fieldName(f reflect.StructField) (name string, optional bool) {
 	for _, key := range []string{"lua", "cbor", "json"} {
 		tag, ok := f.Tag.Lookup(key)

@@ -6,8 +6,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// skynetFunctions is the module skynet: the functions of greenroom, with the arguments that services of skynet pass. Messages have
-// a type there, of which only "lua" is known here, and a service is named by its file without the suffix.
+// skynetFunctions is the module skynet: the functions of greenroom, with the arguments that
+// services of skynet pass. Messages have a type there, of which only "lua" is known here, and a
+// service is named by its file without the suffix.
 func (s *service) skynetFunctions() map[string]glua.LGFunction {
 	functions := s.functions()
 	maps.Copy(functions, map[string]glua.LGFunction{
@@ -58,8 +59,8 @@ func (s *service) retPacked(l *glua.LState) int {
 	return s.ret(l)
 }
 
-// redirectPacked passes on the message that is being handled, with what pack has returned: its source and its session are arguments,
-// and must be those of the message.
+// redirectPacked passes on the message that is being handled, with what pack has returned: its
+// source and its session are arguments, and must be those of the message.
 func (s *service) redirectPacked(l *glua.LState) int {
 	t := s.task
 	source, session := l.CheckString(2), l.CheckNumber(4)
@@ -76,8 +77,8 @@ func (s *service) redirectPacked(l *glua.LState) int {
 	return s.redirect(l)
 }
 
-// isSkynet reports whether a module is one of skynet's. They are made when they are required: most services do not, and they take
-// as much memory as those of greenroom.
+// isSkynet reports whether a module is one of skynet's. They are made when they are required: most
+// services do not, and they take as much memory as those of greenroom.
 func isSkynet(name string) bool {
 	return name == "skynet" || name == "skynet.manager" || name == "skynet.queue"
 }

@@ -36,7 +36,8 @@ func (s *service) stat(l *glua.LState) int {
 	return 1
 }
 
-// queued returns how many messages wait in the mailbox. The engine counts those with them that handlers are under way of.
+// queued returns how many messages wait in the mailbox. The engine counts those with them that
+// handlers are under way of.
 func (s *service) queued() int64 {
 	n, _ := s.ctx.Self().Backlog()
 	return int64(max(n-s.waiting-1, 0))

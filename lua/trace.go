@@ -64,7 +64,8 @@ func (s *service) tasks() []console.Task {
 	return shown
 }
 
-// traceback returns the functions of scripts that are under way on a thread and on those that have resumed it, the innermost first.
+// traceback returns the functions of scripts that are under way on a thread and on those that have
+// resumed it, the innermost first.
 func traceback(l *glua.LState) []string {
 	var lines []string
 	for ; l != nil; l = l.Parent {

@@ -186,7 +186,8 @@ func (v *vocabulary) reach(pid actor.PID, path string) (list []reached, err erro
 	return nil, err
 }
 
-// message makes the message that a script has sent as its name and a table. first is the number of the name among the arguments.
+// message makes the message that a script has sent as its name and a table. first is the number of
+// the name among the arguments.
 func (v *vocabulary) message(body []byte, first int) (any, error) {
 	values, err := unpackGo(body)
 	if err != nil {

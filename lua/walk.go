@@ -125,8 +125,8 @@ func (w *walker) open(v glua.LValue) {
 	}
 }
 
-// frames adds the functions that are under way in a thread. It clears what earlier ones have left behind them, which keeps these and their
-// variables, also those of other services, in memory.
+// frames adds the functions that are under way in a thread. It clears what earlier ones have left
+// behind them, which keeps these and their variables, also those of other services, in memory.
 func (w *walker) frames(s *stackLayout) {
 	for i := range int(s.segIdx) + 1 {
 		frames := s.segments[i].array[:]

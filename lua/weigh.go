@@ -167,7 +167,8 @@ func (c *counter) dividing(f *frameLayout, i instruction) (int64, bool) {
 	return dividing(float64(a), float64(b)), ok
 }
 
-// dividing returns the steps for the rest of a/b, of which math.Mod finds a bit at a time: there are up to two thousand.
+// dividing returns the steps for the rest of a/b, of which math.Mod finds a bit at a time: there
+// are up to two thousand.
 func dividing(a, b float64) int64 {
 	const exponent, bits = 52, 0x7ff
 	longer := int64(math.Float64bits(a)>>exponent&bits) - int64(math.Float64bits(b)>>exponent&bits)
@@ -177,8 +178,9 @@ func dividing(a, b float64) int64 {
 	return longer / 2
 }
 
-// stepsPerNumber is what it takes to read a number that has many digits or an exponent. Most of them take no longer than others, but
-// those between two numbers, and near zero, are calculated with decimals.
+// stepsPerNumber is what it takes to read a number that has many digits or an exponent. Most of
+// them take no longer than others, but those between two numbers, and near zero, are calculated
+// with decimals.
 const stepsPerNumber = 250
 
 // parsing returns the steps for taking a value as a number.
@@ -200,8 +202,8 @@ func isNumeral(s glua.LString) bool {
 	return text != "" && text[0] <= '9' && text[0] >= '0' && parsing(s) >= stepsPerNumber
 }
 
-// inheriting returns the steps for looking for a key in what a value inherits from beyond the first table: the interpreter goes through
-// up to a hundred.
+// inheriting returns the steps for looking for a key in what a value inherits from beyond the first
+// table: the interpreter goes through up to a hundred.
 func (c *counter) inheriting(v glua.LValue) (levels int64) {
 	t, ok := v.(*glua.LTable)
 	if _, isText := v.(glua.LString); isText {
@@ -241,8 +243,8 @@ func measuring(v glua.LValue) int64 {
 	return 0
 }
 
-// traversing returns the steps for going through a table twice: also through the keys that were deleted from it, each of which
-// is looked up, and through its holes.
+// traversing returns the steps for going through a table twice: also through the keys that were
+// deleted from it, each of which is looked up, and through its holes.
 func traversing(t *glua.LTable) int64 {
 	l := tableOf(t)
 	steps := int64(len(l.array)+len(l.keys)) / 2
@@ -280,7 +282,8 @@ const mostTailCalls = 8
 // stepsPerArg is what it takes to make the table arg.
 const stepsPerArg = 20
 
-// several returns how many values an instruction moves from the register at on: n, or those up to the top of the stack if n says so.
+// several returns how many values an instruction moves from the register at on: n, or those up to
+// the top of the stack if n says so.
 func (c *counter) several(f *frameLayout, at, n int) int64 {
 	if n > 0 {
 		return int64(n)
@@ -288,9 +291,10 @@ func (c *counter) several(f *frameLayout, at, n int) int64 {
 	return int64(max(c.state.reg.top-f.LocalBase-at, 0))
 }
 
-// calling returns the cost of a call: the values that are moved, what small things a function of Go may allocate, the texts that it
-// may read or take as numbers, and the table arg of a function in the manner of Lua 5.0. The variables of all functions under way
-// that others have captured are one list, which is searched when functions are made and when they return.
+// calling returns the cost of a call: the values that are moved, what small things a function of Go
+// may allocate, the texts that it may read or take as numbers, and the table arg of a function in
+// the manner of Lua 5.0. The variables of all functions under way that others have captured are one
+// list, which is searched when functions are made and when they return.
 func (c *counter) calling(f *frameLayout, i instruction) cost {
 	f.TailCall = min(f.TailCall, mostTailCalls)
 	n := int(c.several(f, i.a()+1, i.b()-1))
@@ -309,8 +313,9 @@ func (c *counter) calling(f *frameLayout, i instruction) cost {
 	return w
 }
 
-// reads returns the steps for the texts among the arguments of a function of Go. The text that a function of the library of strings
-// is about is not among them: it counts what it reads of that itself.
+// reads returns the steps for the texts among the arguments of a function of Go. The text that a
+// function of the library of strings is about is not among them: it counts what it reads of that
+// itself.
 func (c *counter) reads(f *frameLayout, at, n int, fn *glua.LFunction) (steps int64) {
 	for k := range n {
 		s, ok := c.local(f, at+k).(glua.LString)
@@ -403,8 +408,9 @@ func lengthening(l *tableLayout, key int) cost {
 	return cost{steps: int64(key / 64), bytes: int64(key) * wordSize * 2}
 }
 
-// receiver returns the table in which an assignment sets a key, nil if a function does it, or nobody, and the steps for finding it. It
-// goes the way of the interpreter: not only tables have metatables, texts do too.
+// receiver returns the table in which an assignment sets a key, nil if a function does it, or
+// nobody, and the steps for finding it. It goes the way of the interpreter: not only tables have
+// metatables, texts do too.
 func (c *counter) receiver(to, key glua.LValue) (*glua.LTable, int64) {
 	for level := range int64(glua.MaxTableGetLoop) {
 		t, isTable := to.(*glua.LTable)
@@ -423,8 +429,8 @@ func (c *counter) receiver(to, key glua.LValue) (*glua.LTable, int64) {
 // keySize is what a key takes in the maps of a table and in its list of keys, at most.
 const keySize = 160
 
-// mapSize returns what the maps of a table take that has had so many keys: groups of 8 slots with a byte each besides, which are
-// between seven sixteenths and seven eighths full.
+// mapSize returns what the maps of a table take that has had so many keys: groups of 8 slots with a
+// byte each besides, which are between seven sixteenths and seven eighths full.
 func mapSize(keys int) int64 {
 	if keys == 0 {
 		return 0

@@ -98,7 +98,8 @@ type exportRequest struct {
 	Format string `query:"format" enum:"ndjson,csv,parquet" default:"ndjson"`
 	// A filter; docs/filter.md has the language. Not for types, mappings, scripts, queries, retention and alarm-rules.
 	Filter string `query:"q"`
-	// Only entities of this type or one that extends it. Not for types, mappings, scripts, queries, retention and alarm-rules.
+	// Only entities of this type or one that extends it. Not for types, mappings, scripts, queries,
+	// retention and alarm-rules.
 	Type string `query:"type"`
 	// Only these entities; may be repeated. Not for types, mappings, scripts, queries, retention and
 	// alarm-rules.

@@ -142,9 +142,10 @@ const (
 // ErrNodes is wrapped by errors about servers that cannot be nodes of a cluster.
 var ErrNodes = errors.New("nodes of a cluster")
 
-// NewFront opens the listeners: clients can connect from now on, and wait for an owner. The store must be a PostgreSQL
-// database, and the certificate in a file: with --acme each node would order its own. It fails with ErrNodes, ErrAddressInUse,
-// ErrNotLoopback, ErrTLS or ErrProxy. Call Run, or Close if Run is not called.
+// NewFront opens the listeners: clients can connect from now on, and wait for an owner. The store
+// must be a PostgreSQL database, and the certificate in a file: with --acme each node would order
+// its own. It fails with ErrNodes, ErrAddressInUse, ErrNotLoopback, ErrTLS or ErrProxy. Call Run,
+// or Close if Run is not called.
 func NewFront(ctx context.Context, cfg Config, node NodeConfig) (_ *Front, err error) {
 	cfg.setDefaults()
 	f := &Front{cfg: cfg, node: node, log: cfg.Logger, changed: make(chan struct{}), kept: intake.New(maxBodies)}

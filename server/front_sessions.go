@@ -8,8 +8,9 @@ import (
 // linkActors is what the sessions of package remote speak between nodes (ALPN).
 const linkActors = "greenroom-actors"
 
-// Sessions returns what connects the actor systems of the nodes by their links: a listener of what others dial, and what
-// dials the link of another one. Both ends of a connection know the secret. A later call replaces the listener.
+// Sessions returns what connects the actor systems of the nodes by their links: a listener of what
+// others dial, and what dials the link of another one. Both ends of a connection know the secret. A
+// later call replaces the listener.
 func (f *Front) Sessions() (net.Listener, func(ctx context.Context, link string) (net.Conn, error)) {
 	next := newHanded(f.linkLn.Addr())
 	f.mu.Lock()

@@ -34,8 +34,8 @@ type keptSession struct {
 	Used     int64  `json:"used_ms"`
 }
 
-// keep puts a session into the store, if that has the version that etag says: one that was ended must not come back. One
-// that cannot be kept ends with the server.
+// keep puts a session into the store, if that has the version that etag says: one that was ended
+// must not come back. One that cannot be kept ends with the server.
 func (s *sessions) keep(ctx context.Context, of *session, etag string) {
 	if s.store == nil || of.who.Name() == "" {
 		return

@@ -131,7 +131,8 @@ type historyRequest struct {
 	Cursor *string `query:"cursor"`
 	// Reduce to this many points that look the same in a chart (Largest Triangle Three Buckets).
 	Points *int `query:"points" minimum:"2" maximum:"10000"`
-	// Aggregates over the numbers of each step, separated by commas: avg, min, max, sum, count, first, last, rate and percentiles such as p95.
+	// Aggregates over the numbers of each step, separated by commas: avg, min, max, sum, count, first,
+	// last, rate and percentiles such as p95.
 	Agg *string `query:"agg" example:"avg,max"`
 	// The length of a step: 500ms, 15m, 1h, 1d, 1w, or a unit of the calendar: minute, hour, day,
 	// week, month or year, also 3month. By default there is one bucket.

@@ -1,5 +1,5 @@
-// Package scripts measures services in Lua beside the interpreter alone: gopher-lua without actors, limits and copies is the control
-// of each row, in the same process and by turns.
+// Package scripts measures services in Lua beside the interpreter alone: gopher-lua without actors,
+// limits and copies is the control of each row, in the same process and by turns.
 package scripts
 
 import (
@@ -139,8 +139,9 @@ func (b *bench) close() {
 	_, _ = b.sys.Shutdown(ctx)
 }
 
-// perOperation measures the processor time of f for each of n operations, in microseconds. On a machine with nothing else to do that is the
-// time that passes, or more where several processors are busy; elsewhere it says more than that.
+// perOperation measures the processor time of f for each of n operations, in microseconds. On a
+// machine with nothing else to do that is the time that passes, or more where several processors
+// are busy; elsewhere it says more than that.
 func perOperation(n int, f func() error) (float64, error) {
 	runtime.GC()
 	began, err := workload.CPUTime()
@@ -227,7 +228,8 @@ func driven(how string) func(b *bench) (float64, error) {
 	}
 }
 
-// neighbor measures calls one after the other, beside a service of a file whose handler runs again and again until it is at its limits.
+// neighbor measures calls one after the other, beside a service of a file whose handler runs again
+// and again until it is at its limits.
 func neighbor(hostile string) func(b *bench) (float64, error) {
 	return func(b *bench) (float64, error) {
 		ref, err := b.rt.Spawn(b.sys, "sink", "sink.lua")

@@ -95,8 +95,9 @@ func Open(ctx context.Context, address string, opts Options) (_ *Store, err erro
 	return s, nil
 }
 
-// TakenOver returns a channel that is closed when the store finds that another server has taken the schema, which it does when it
-// writes. It writes nothing any more then, and what it has read may be out of date.
+// TakenOver returns a channel that is closed when the store finds that another server has taken the
+// schema, which it does when it writes. It writes nothing any more then, and what it has read may
+// be out of date.
 func (s *Store) TakenOver() <-chan struct{} { return s.lost }
 
 // takenOver records that another server has taken the schema, and returns the error.

@@ -3,9 +3,10 @@
 // A store is a directory with greenroom.db, SQLite's two companion files (-wal and -shm),
 // greenroom.lock, by which a second process notices that the directory is in use,
 // greenroom.reserve, which holds 256 KiB of the disk so that the store can be opened when the disk
-// is full, and, until it is closed, greenroom.open, by which the next Open notices that
-// the -wal is missing, was cut off or was changed before its last commit. The database is in WAL mode with synchronous=FULL: a commit is on disk when Commit
-// returns. One connection writes, a few others read, and neither waits for the other.
+// is full, and, until it is closed, greenroom.open, by which the next Open notices that the -wal is
+// missing, was cut off or was changed before its last commit. The database is in WAL mode with
+// synchronous=FULL: a commit is on disk when Commit returns. One connection writes, a few others
+// read, and neither waits for the other.
 //
 // Telemetry is keyed by the hour first. So new rows of all entities go to the same few pages at the
 // end of the tree, and the size of the tree does not slow them down; with keys that begin with the

@@ -1,5 +1,6 @@
-// Game is a small game server in the manner of skynet: a gate, an agent for each player and rooms, all of them services in Lua, and a
-// client in Go that hears of what happens in typed messages. A designer changes the luck while players dig.
+// Game is a small game server in the manner of skynet: a gate, an agent for each player and rooms,
+// all of them services in Lua, and a client in Go that hears of what happens in typed messages. A
+// designer changes the luck while players dig.
 package main
 
 import (

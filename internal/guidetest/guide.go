@@ -1,5 +1,5 @@
-// Package guidetest shows that the Go of a guide compiles: a test file has the blocks of the guide as they are, in functions that give
-// them their variables.
+// Package guidetest shows that the Go of a guide compiles: a test file has the blocks of the guide
+// as they are, in functions that give them their variables.
 package guidetest
 
 import (
@@ -22,7 +22,8 @@ func Blocks(t testing.TB, page, language string) (list []string) {
 	return list
 }
 
-// Compiled fails the test if the page has fewer blocks of Go than least, or one that the file does not have. Spaces do not count.
+// Compiled fails the test if the page has fewer blocks of Go than least, or one that the file does
+// not have. Spaces do not count.
 func Compiled(t testing.TB, page, file string, least int) {
 	t.Helper()
 	source, err := os.ReadFile(file)

@@ -23,10 +23,11 @@ const MinSecret = 24
 // ErrOtherSecret says that the process at the other end of a connection knows another secret, or none.
 var ErrOtherSecret = errors.New("the other end does not know the same secret")
 
-// TLS returns a configuration for both ends of connections. The two prove to each other that they know the secret: the key
-// of a certificate is derived from it, and each end takes only that key. The one that dials fails with ErrOtherSecret
-// otherwise, and the other one with the alert that it gets; if only that one finds out, the first one gets the alert with
-// its first read. It fails if the secret is shorter than MinSecret.
+// TLS returns a configuration for both ends of connections. The two prove to each other that they
+// know the secret: the key of a certificate is derived from it, and each end takes only that key.
+// The one that dials fails with ErrOtherSecret otherwise, and the other one with the alert that it
+// gets; if only that one finds out, the first one gets the alert with its first read. It fails if
+// the secret is shorter than MinSecret.
 func TLS(secret string, protocols ...string) (*tls.Config, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("the secret must be random and have at least %d bytes, not %d", MinSecret, len(secret))

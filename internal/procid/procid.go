@@ -3,13 +3,14 @@ package procid
 
 import "strings"
 
-// Own returns the identity of this process, "" where it cannot be known: on systems other than Linux, and without /proc.
-// It is safe for concurrent use.
+// Own returns the identity of this process, "" where it cannot be known: on systems other than
+// Linux, and without /proc. It is safe for concurrent use.
 func Own() string { return own() }
 
-// Ended reports whether the process with that identity has certainly ended. It is false for one that lives, for "", and
-// for one of another machine, another boot of it or another namespace of processes, of which nothing can be said here.
-// Virtual machines that were resumed from one snapshot of memory are one machine by that. It is safe for concurrent use.
+// Ended reports whether the process with that identity has certainly ended. It is false for one
+// that lives, for "", and for one of another machine, another boot of it or another namespace of
+// processes, of which nothing can be said here. Virtual machines that were resumed from one
+// snapshot of memory are one machine by that. It is safe for concurrent use.
 func Ended(id string) bool {
 	place, process, ok := cut(id)
 	if !ok {

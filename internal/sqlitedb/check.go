@@ -14,8 +14,8 @@ import (
 // ErrDamaged says that a part of a database's files is missing. Nothing was changed.
 var ErrDamaged = errors.New("database files are damaged")
 
-// ErrLacking is an ErrDamaged of a WAL that has not all that is known of it. SQLite would open the database without what
-// was committed last.
+// ErrLacking is an ErrDamaged of a WAL that has not all that is known of it. SQLite would open the
+// database without what was committed last.
 var ErrLacking = fmt.Errorf("%w: a WAL lacks what was committed", ErrDamaged)
 
 // CheckFiles looks at the files of a database in WAL mode that nobody has open: SQLite

@@ -369,7 +369,8 @@ type Info struct {
 	By         string
 	Rate       int64 // Spec.Rate
 	// Held is until when it last had to wait, or would have had to if that had not been refused,
-	// because it sent more than its rate; zero for never since the start of the server. Waited is the sum of the waits of its connections and requests.
+	// because it sent more than its rate; zero for never since the start of the server. Waited is the
+	// sum of the waits of its connections and requests.
 	Held   time.Time
 	Waited time.Duration
 }

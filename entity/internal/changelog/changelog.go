@@ -32,10 +32,11 @@ import (
 //	  command   (3) the command, see AppendCommand
 //	  presence  (4) uvarint bits of the state, varint since, varint last seen
 //
-// A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool),
-// uvarint length and bytes (string, JSON), or nothing (none). In version 6 edits had no source, and no reading said that it made the entity. Version 5 had no presences, version 4 no commands,
-// and version 3 no flags; in version 2 the sequence of the reading was missing; in version 1 all changes were readings, and the
-// byte what was missing as well.
+// A value is a byte for its kind and 8 bytes (float), varint (int), byte (bool), uvarint length and
+// bytes (string, JSON), or nothing (none). In version 6 edits had no source, and no reading said
+// that it made the entity. Version 5 had no presences, version 4 no commands, and version 3 no
+// flags; in version 2 the sequence of the reading was missing; in version 1 all changes were
+// readings, and the byte what was missing as well.
 //
 // A row contains each id and name once, so that reading it needs no other table, and a commit of
 // one entity does not repeat its name.

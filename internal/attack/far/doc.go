@@ -8,10 +8,11 @@
 // Longer than 10 minutes also needs the -timeout of go test. GOMAXPROCS counts where it is set in the environment;
 // otherwise rounds have 1 and 2 in turn. The tag invariants and the race detector find more.
 //
-// A round has a node that is near, with players, and one that is far, with workers. A player has to do with one worker: it
-// sends letters, watches, links, waits, stops and kills, as drawn from the seed. A letter says what the worker does:
-// fail, stop, wait, link or watch back. Meanwhile connections are cut, the network is down for a moment or for so long
-// that the nodes lose each other, one of them disconnects, or the node that is far is started again. The programs are the
+// A round has a node that is near, with players, and one that is far, with workers. A player has to
+// do with one worker: it sends letters, watches, links, waits, stops and kills, as drawn from the
+// seed. A letter says what the worker does: fail, stop, wait, link or watch back. Meanwhile
+// connections are cut, the network is down for a moment or for so long that the nodes lose each
+// other, one of them disconnects, or the node that is far is started again. The programs are the
 // same for a seed, the interleaving is not. What must hold of all of them:
 //
 //   - a letter is handled once, or a dead letter once, there or here, or its sender has an error; one that is a dead letter

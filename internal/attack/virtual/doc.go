@@ -8,10 +8,11 @@
 // Longer than 10 minutes also needs the -timeout of go test. GOMAXPROCS counts where it is set in the environment;
 // otherwise rounds have 1 and 2 in turn. The tag invariants and the race detector find more.
 //
-// A round has a kind of one to eight keys, whose options are drawn from its seed. Goroutines and actors send letters to
-// the keys, and stop, drain, restart, kill, watch and look at them. A letter says what its handler does: stop, fail, wait,
-// ask, tell, forward, watch, link. Activations are slow or fail in some rounds. The programs are the same for a seed, the
-// interleaving is not. What must hold of all of them:
+// A round has a kind of one to eight keys, whose options are drawn from its seed. Goroutines and
+// actors send letters to the keys, and stop, drain, restart, kill, watch and look at them. A letter
+// says what its handler does: stop, fail, wait, ask, tell, forward, watch, link. Activations are
+// slow or fail in some rounds. The programs are the same for a seed, the interleaving is not. What
+// must hold of all of them:
 //
 //   - a letter is handled once or a dead letter once, or its sender has an error; all add up to what Stats says;
 //   - every ask ends, without the help of a timeout, and its answer is that of its own request;

@@ -47,10 +47,11 @@ var unraced = map[string]string{
 	"server/browsertest":        "the server and the browser are other processes",
 }
 
-// unracedTests are tests of raced packages, by package, that are run without the race detector, in a run
-// of their own, which takes a tenth to a quarter of the time: they run others once more in another way,
-// which are raced where they run first, ask a store or a server one question after another, thousands of times, have one
-// script at a time compute until it is stopped, or are simulated, where one goroutine at a time does something.
+// unracedTests are tests of raced packages, by package, that are run without the race detector, in
+// a run of their own, which takes a tenth to a quarter of the time: they run others once more in
+// another way, which are raced where they run first, ask a store or a server one question after
+// another, thousands of times, have one script at a time compute until it is stopped, or are
+// simulated, where one goroutine at a time does something.
 var unracedTests = map[string][]string{
 	"server": {
 		"TestAnswersAreThoseOfTheDescription",
@@ -79,9 +80,10 @@ var unracedTests = map[string][]string{
 	},
 }
 
-// uninstrumented are packages that the race detector does not watch in a raced run: SQLite, which is C made into Go, and
-// without which a test of a store takes four times as long. What it is given and what it returns is watched where the
-// driver and our code read and write it, and so are their locks.
+// uninstrumented are packages that the race detector does not watch in a raced run: SQLite, which
+// is C made into Go, and without which a test of a store takes four times as long. What it is given
+// and what it returns is watched where the driver and our code read and write it, and so are their
+// locks.
 //
 // Such a package must have no generic function: of several copies of one the linker keeps any, and with one of
 // sync/atomic from here the whole program would be told of races that are none. A test holds them to it.

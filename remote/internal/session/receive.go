@@ -107,10 +107,10 @@ type inbound struct {
 	bye       bool     // the peer has said that nothing more comes
 }
 
-// Receive takes the frames that have arrived on a connection, and calls the host's Handler.
-// It is first called without any when the connection is open, for [Handler.Opened]. It must not be called concurrently, not even for different connections of the session.
-// The error is that the connection has ended, or a [*wire.ViolationError] or [*wire.Refusal],
-// for which the session is lost.
+// Receive takes the frames that have arrived on a connection, and calls the host's Handler. It is
+// first called without any when the connection is open, for [Handler.Opened]. It must not be called
+// concurrently, not even for different connections of the session. The error is that the connection
+// has ended, or a [*wire.ViolationError] or [*wire.Refusal], for which the session is lost.
 func (s *Session) Receive(c *Conn, frames *wire.Splitter, now time.Time) error {
 	if !s.Has(c) {
 		return ErrStale
