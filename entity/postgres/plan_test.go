@@ -109,3 +109,33 @@ func TestReadingASeriesOfManyPartitions(t *testing.T) {
 	want = append([]int64{2000}, slices.Insert(want, 4, want[3]+1)...)
 	check("in both")
 }
+
+// Trim takes time in proportion to the rows that it removes, also where the server has no statistics
+// of the table yet. To write them is the measure.
+func TestTrimTakesNoLongerThanToWrite(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.Database(t), Options{SealAfter: -1})
+	defer closeStore(t, s)
+	const n, limit = 8000, 5000
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = int64(i)
+	}
+	began := time.Now()
+	commit(t, s, atTimes(1, all...))
+	wrote := time.Since(began)
+	began = time.Now()
+	for _, want := range []int{limit, n - limit - 1, 0} {
+		if got, err := s.Trim(t.Context(), "a", "t", n-1, limit); got != want || err != nil {
+			t.Fatalf("%d trimmed, %v; want %d", got, err, want)
+		}
+	}
+	trimmed := time.Since(began)
+	t.Logf("wrote in %v, trimmed in %v", wrote, trimmed)
+	if trimmed > 5*wrote {
+		t.Errorf("wrote in %v, and trimmed in %v", wrote, trimmed)
+	}
+	if left := times(t, s, "a", "t"); !slices.Equal(left, all[n-1:]) {
+		t.Errorf("%d times are left", len(left))
+	}
+}

@@ -45,7 +45,10 @@ func (s *Store) Trim(ctx context.Context, id, key string, before int64, limit in
 	err = s.stretches(entity.MinTS, before, false, func(from, to int64) (bool, error) {
 		some := 0
 		err := s.changeBlocks(ctx, true, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, "WITH gone AS (DELETE "+row+"AND (ts, seq) IN (SELECT ts, seq "+row+"ORDER BY ts, seq LIMIT $5) RETURNING 1) SELECT count(*) FROM gone",
+			// Up to the last one, and not those of a list: without statistics of the table, the server
+			// compares each row with all of the list.
+			const last = "(SELECT ts, seq FROM (SELECT ts, seq " + row + "ORDER BY ts, seq LIMIT $5) AS oldest ORDER BY ts DESC, seq DESC LIMIT 1)"
+			return tx.QueryRow(ctx, "WITH gone AS (DELETE "+row+"AND (ts, seq) <= "+last+" RETURNING 1) SELECT count(*) FROM gone",
 				planned, num.entity, num.key, from, to, limit-n).Scan(&some)
 		})
 		n += some
