@@ -16,9 +16,9 @@ var ErrLinked = errors.New("linked actor ended")
 // Link ties the actor and the one with that address together, as in OTP: when either of them ends
 // abnormally (with a reason other than [Stopped] and [Passivated]) the other one fails, with
 // [ErrLinked], and its supervisor decides. A restart is not an end; an actor that is being restarted
-// when the other one ends begins anew in any case, and does not fail for that. Linking with an actor that is
-// gone fails the caller at once; linking with a virtual actor that is not active has no effect. A
-// second link between the same two changes nothing. To be told without failing, use
+// when the other one ends begins anew in any case, and does not fail for that. Linking with an actor
+// that is gone fails the caller at once; linking with a virtual actor that is not active has no
+// effect. A second link between the same two changes nothing. To be told without failing, use
 // [Context.Watch]. For use in the actor's own callbacks.
 func (ctx *Context[M]) Link(pid PID) {
 	c := &ctx.cell().core

@@ -179,7 +179,7 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 	}
 	// The lock is held until the envelope is in the mailbox. Otherwise this message could be taken in the place of
 	// an older one, and be refused a place by a drain: then the older one would be left behind the mark.
-	v := c.postSpecial(&e, w, nil, hasty, never, func() (none envelope[M], did bool) {
+	return c.postSpecial(&e, w, nil, hasty, never, func() (none envelope[M], did bool) {
 		if o.surplus.Load() > 0 { // it takes the place of one that the queue has dropped
 			o.surplus.Add(-1)
 		} else {
@@ -187,8 +187,7 @@ func (q *ownQueue[M]) post(c *cell[M], e envelope[M], w *worker, as manner) (ver
 		}
 		posted, dropped = true, o.unlock()
 		return none, false
-	})
-	return v, nil
+	}), nil
 }
 
 // discardDropped makes dead letters of what a Queue has dropped.

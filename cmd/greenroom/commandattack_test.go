@@ -148,7 +148,7 @@ func TestCommandsOutliveBadConnections(t *testing.T) {
 	}
 	for _, d := range devices {
 		t.Logf("%s had %d connections, and got %d commands and %d of them again", d.id, d.connections, len(d.got), d.repeated)
-		if len(d.got) == 0 && !d.lossy {
+		if d.connections < 2 || len(d.got) == 0 && !d.lossy {
 			t.Errorf("%s: this tests nothing", d.id)
 		}
 	}

@@ -114,9 +114,8 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	for i := range w.toldBy {
 		w.toldBy[i] = make(map[*node]int)
 	}
-	opts := []actor.SystemOption{
-		actor.WithLogger(slog.New(slog.DiscardHandler)), actor.WithAskTimeout(10 * time.Minute),
-	}
+	silent := actor.WithLogger(slog.New(slog.DiscardHandler))
+	opts := []actor.SystemOption{silent, actor.WithAskTimeout(10 * time.Minute)}
 	for _, b := range w.bulkheads {
 		opts = append(opts, actor.WithBulkhead(b.name, int(b.workers), b.weight))
 	}
@@ -132,7 +131,7 @@ func playRound(m mode, seed uint64, c *control, total *tally) []string {
 	w.sys = actor.NewSystem("attack", opts...)
 	endLooks := w.lookOn()
 	defer endLooks()
-	ears := actor.NewSystem("ears") // which ends after all that a handler left behind, or a pipe, sends by itself
+	ears := actor.NewSystem("ears", silent) // which ends after all that a handler left behind, or a pipe, sends by itself
 	actor.Subscribe(w.sys, actor.SpawnFunc(ears, "listener", w.listen))
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "ends", w.hearEnd))
 	actor.Subscribe(w.sys, actor.SpawnFunc(w.sys, "failures", w.hearFailure))
