@@ -55,11 +55,12 @@ type scheduler struct {
 	spawned spawnStack
 	_       [64]byte
 
-	active    atomic.Int32 // workers that are neither asleep nor away
-	allowed   atomic.Int32 // how many may be: n, or more while handlers block
-	searching atomic.Int32 // workers that look for work
-	computing atomic.Bool  // handlers compute for long: to yield the processor is to wait for all of them, 10 ms each
-	crowded   atomic.Bool  // to yield the processor takes long: handlers compute, or many goroutines can run
+	active    atomic.Int32  // workers that are neither asleep nor away
+	allowed   atomic.Int32  // how many may be: n, or more while handlers block
+	searching atomic.Int32  // workers that look for work
+	victim    atomic.Uint32 // the place in workers, modulo their number, at which the next steal begins
+	computing atomic.Bool   // handlers compute for long: to yield the processor is to wait for all of them, 10 ms each
+	crowded   atomic.Bool   // to yield the processor takes long: handlers compute, or many goroutines can run
 	workers   atomic.Pointer[[]*worker]
 	stacks    stackPool
 	parked    *atomic.Int64 // handlers of the system whose stacks are set aside

@@ -42,9 +42,8 @@ type worker struct {
 	hasty     bool      // the last turn has used up its time: look around before the next
 	yieldAt   time.Time // when the worker next lets other goroutines have its processor
 	seeking   bool      // it counts in s.searching
-	victim    uint32
-	sleptAt   int64 // by the coarse clock, guarded by s.mu
-	surplus   bool  // woken to end, guarded by s.mu
+	sleptAt   int64     // by the coarse clock, guarded by s.mu
+	surplus   bool      // woken to end, guarded by s.mu
 
 	idled     [rememberMost]*core
 	idledNext int
@@ -221,28 +220,38 @@ func (w *worker) search() *core {
 }
 
 // steal takes from another worker: half of what waits in its queue, or, as a last resort,
-// the actor in its runnext. A look that is not thorough tries a few workers only.
+// the actor in its runnext. A look that is not thorough tries a few workers only. It begins where
+// the last one has found something: while handlers block there may be thousands of workers, and
+// those that have something are close together.
 func (w *worker) steal(thorough, runnexts bool) *core {
-	w.s.step()
-	workers := *w.s.workers.Load()
+	s := w.s
+	s.step()
+	workers := *s.workers.Load()
 	looks := len(workers)
 	if !thorough && !runnexts {
 		looks = min(looks, stealLooks)
 	}
-	w.victim++
-	for i := range looks {
-		v := workers[(w.victim+uint32(i))%uint32(len(workers))]
-		if v == w {
-			continue
-		}
-		if c := v.queue.grab(&w.queue, min(int(v.queue.n.Load())/2, grabMost)); c != nil {
-			return c
-		}
-		if runnexts && v.runnext.Load() != nil && v.due.Load() {
-			if c := v.runnext.Swap(nil); c != nil {
+	from := s.victim.Load()
+	for range looks {
+		v := workers[from%uint32(len(workers))]
+		if v != w {
+			if c := w.stealFrom(v, runnexts); c != nil {
+				s.victim.Store(from)
 				return c
 			}
 		}
+		from++
+	}
+	s.victim.Store(from)
+	return nil
+}
+
+func (w *worker) stealFrom(v *worker, runnexts bool) *core {
+	if c := v.queue.grab(&w.queue, min(int(v.queue.n.Load())/2, grabMost)); c != nil {
+		return c
+	}
+	if runnexts && v.runnext.Load() != nil && v.due.Load() {
+		return v.runnext.Swap(nil)
 	}
 	return nil
 }
