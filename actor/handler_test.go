@@ -395,6 +395,46 @@ func TestGatherYieldsAnswersAsTheyComeAndTheRestAtTheDeadline(t *testing.T) {
 	})
 }
 
+// A Gather, like an Ask, does not outlive the system.
+func TestShutdownEndsAGatherFromOutside(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		sys := actor.NewSystem("short")
+		keeper := actor.SpawnFunc(sys, "keeper", func(ctx *actor.Context[get], m get) error {
+			actor.Promise(ctx, m)
+			return nil
+		})
+		began, ends := time.Now(), make(chan error)
+		go func() {
+			_, err := actor.Ask(k.Context(), keeper, get{}, actor.Within(time.Minute))
+			ends <- err
+		}()
+		for _, refs := range [][]actor.Ref[get]{{keeper}, {keeper, keeper}} {
+			go func() {
+				for _, a := range actor.Gather(k.Context(), refs, get{}, actor.Within(time.Minute)) {
+					ends <- a.Err
+				}
+			}()
+		}
+		k.Settle()
+		if _, err := sys.Shutdown(k.Context()); err != nil {
+			k.T().Error(err)
+		}
+		for range 4 {
+			if err := <-ends; !errors.Is(err, actor.ErrStopped) {
+				k.T().Errorf("got %v", err)
+			}
+		}
+		if took := time.Since(began); took > time.Second {
+			k.T().Errorf("took %v", took)
+		}
+		for _, a := range actor.Gather(k.Context(), []actor.Ref[get]{keeper}, get{}) {
+			if !errors.Is(a.Err, actor.ErrStopped) {
+				k.T().Errorf("after Shutdown: %v", a.Err)
+			}
+		}
+	})
+}
+
 func TestForwardKeepsSenderAndAsker(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
 		sys := k.System()

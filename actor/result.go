@@ -162,8 +162,10 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			return
 		}
 		sys, limit := refs[0].recipient().base().sys(), limitOf(opts)
-		inner, cancel := withLimit(ctx, sys.askTimeout, limit)
+		timed, cancel := withLimit(ctx, sys.askTimeout, limit)
 		defer cancel()
+		inner, end := context.WithCancelCause(timed)
+		defer end(nil)
 		deadline, _ := inner.Deadline()
 		from, _ := caller(ctx)
 		err := from.settleGate(ctx)
@@ -182,6 +184,9 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			}
 			return
 		}
+		closed := &timerNode{}
+		defer sys.clock.cancel(closed)
+		sys.clock.at(closed, deadline.Sub(sys.clock.base), shutting(end))
 		open := make([]*call[R], len(refs))
 		for i, to := range refs {
 			ask := newCall[R](inner, sys)
@@ -214,6 +219,13 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 		}
 	}
 }
+
+// shutting ends what waits with a context when the clock is closed: the system does not outlive that.
+type shutting context.CancelCauseFunc
+
+func (shutting) ring() {} // the context has its own deadline
+
+func (end shutting) shut() { end(ErrStopped) }
 
 // Blocking runs f, which may block for long: a driver, a file, a lock. Meanwhile the actor handles
 // nothing else, but another worker takes its worker's place. It returns f's error. For use in the
