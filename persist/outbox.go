@@ -335,7 +335,9 @@ type delivery struct {
 	done   any // for the parent, when it is confirmed
 	parent actor.Ref[any]
 	tries  int
-	waking bool // Wake was called and has not returned
+	failed bool      // a try has failed, and that was logged
+	waking bool      // Wake was called and has not returned
+	at     actor.PID // the durable actor that has the message, none if nobody has it
 }
 
 // failedMin is how long an attempt that failed waits before its first retry; then the wait doubles,
@@ -349,6 +351,7 @@ type (
 		queued bool // yourTurn will come
 	}
 	arrived struct{}            // there is a receiver now
+	ended   struct{}            // the receiver that has the message has ended
 	woke    struct{ err error } // Wake has returned
 )
 
@@ -395,6 +398,7 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 			d.parent.Tell(ctx, d.done)
 			return actor.ErrStop
 		case m.queued:
+			d.unwatch(ctx) // it comes again by its turn, also if the receiver ends
 			d.complain(ctx, m.err)
 		default:
 			d.later(ctx, m.err)
@@ -410,6 +414,9 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 		if m.err != nil {
 			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), errorAttr(m.err))
 		}
+	case ended:
+		d.at = actor.PID{}
+		d.again(ctx)
 	case arrived, tryAgain:
 		d.try(ctx)
 	}
@@ -446,6 +453,8 @@ func (d *delivery) try(ctx *actor.Context[any]) {
 		ctx.After("again", patience, tryAgain{})
 	case err != nil:
 		d.later(ctx, err)
+	case r.in != nil:
+		d.watch(ctx, r.pid)
 	}
 }
 
@@ -475,14 +484,37 @@ func (d *delivery) wake(ctx *actor.Context[any]) {
 func (d *delivery) later(ctx *actor.Context[any], err error) {
 	d.p.receivers.leave(d.to, ctx.Self())
 	d.complain(ctx, err)
-	ctx.After("again", min(failedMin<<min(d.tries-1, 20), patience), tryAgain{})
+	d.again(ctx)
 }
 
-// complain counts failed tries, and logs the first.
-func (d *delivery) complain(ctx *actor.Context[any], err error) {
-	if d.tries == 0 {
-		ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
-			slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), errorAttr(err))
-	}
+// again retries after a while, which is longer each time.
+func (d *delivery) again(ctx *actor.Context[any]) {
+	ctx.After("again", min(failedMin<<min(d.tries, 20), patience), tryAgain{})
 	d.tries++
+}
+
+// complain logs the first failed try.
+func (d *delivery) complain(ctx *actor.Context[any], err error) {
+	if d.failed {
+		return
+	}
+	d.failed = true
+	ctx.Log().LogAttrs(ctx, slog.LevelWarn, "not delivered, trying again",
+		slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), errorAttr(err))
+}
+
+// watch has the delivery learn of the end of the durable actor that it has sent the message to, with
+// which the message may be lost.
+func (d *delivery) watch(ctx *actor.Context[any], to actor.PID) {
+	if d.at == to {
+		return
+	}
+	d.unwatch(ctx)
+	d.at = to
+	ctx.Watch(to, func(actor.Down) any { return ended{} })
+}
+
+func (d *delivery) unwatch(ctx *actor.Context[any]) {
+	ctx.Unwatch(d.at)
+	d.at = actor.PID{}
 }

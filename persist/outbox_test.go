@@ -481,6 +481,56 @@ func TestWhoWasKilledIsWokenAgain(t *testing.T) {
 	})
 }
 
+// A message is lost with the mailbox of an actor that ends, and comes again when there is another one.
+func TestWhatIsLostWithItsReceiverComesAgainSoon(t *testing.T) {
+	ends := map[string]func(actor.Ref[any]){"Kill": actor.Ref[any].Kill, "Stop": actor.Ref[any].Stop}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			actortest.Run(t, func(k *actortest.Kit) {
+				j, hold := memory.New(), make(chan struct{})
+				p := open(k, j)
+				b := persist.Spawn(p, k.System(), "b", newTeller)
+				b.Tell(k.Context(), func(*teller) { <-hold })
+				a := persist.Spawn(p, k.System(), "a", newTeller)
+				for range 3 {
+					a.Tell(k.Context(), pay{"/b"})
+				}
+				k.Settle()
+				end(b)
+				close(hold)
+				k.Settle()
+				persist.Spawn(p, k.System(), "b", newTeller)
+				k.Advance(time.Second)
+				if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/a"], serials(3)) {
+					t.Errorf("%v, %v", b.got, err)
+				}
+				k.ExpectFailures(0)
+			})
+		})
+	}
+}
+
+// A receiver that ends again and again gets a message again at growing intervals.
+func TestAReceiverThatKeepsEndingGetsAMessageEverMoreSeldom(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, wakes := memory.New(), atomic.Int64{}
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
+			wakes.Add(1)
+			b := persist.Spawn(p, k.System(), id[1:], newTeller)
+			b.Tell(k.Context(), func(*teller) { b.Kill() }) // before the message comes
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		persist.Spawn(p, k.System(), "a", newTeller).Tell(k.Context(), pay{"/b"})
+		k.Advance(10 * time.Minute)
+		if n := wakes.Load(); n < 10 || n > 30 {
+			t.Errorf("woken %d times", n)
+		}
+	})
+}
+
 // bentJournal changes what is in its outbox.
 type bentJournal struct{ persist.Journal }
 

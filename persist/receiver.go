@@ -107,7 +107,8 @@ func (rs *receivers) leave(to string, d actor.Ref[any]) {
 type receiver struct {
 	// receive accepts an attempt, and confirms it unless it returns an error.
 	receive func(ctx *actor.Context[any], a *attempt, v any) error
-	in      *incarnation // of a durable actor
+	in      *incarnation // of a durable actor, nil for what Deliver registers
+	pid     actor.PID    // of that actor
 }
 
 func newReceivers() *receivers {
@@ -232,7 +233,7 @@ func (p *Persistence) Deliver(address string, f func(ctx context.Context, from s
 
 // receiverOf returns the receiver of an actor.
 func receiverOf[M any](ref actor.Ref[M], in *incarnation) *receiver {
-	return &receiver{in: in, receive: func(ctx *actor.Context[any], _ *attempt, v any) error {
+	return &receiver{in: in, pid: ref.PID(), receive: func(ctx *actor.Context[any], _ *attempt, v any) error {
 		m, ok := v.(M)
 		if !ok {
 			return fmt.Errorf("%s does not take a %T", ref.PID().Path(), v)
