@@ -61,7 +61,7 @@ type mailbox[M any] struct {
 // nothing is allocated.
 type envelope[M any] struct {
 	msg  M
-	with any // nil; *core, who has told it; pendingAsk, note[M], *headed or drainMark
+	with any // nil; *core, who has told it; pendingAsk, note[M], *headed, *ownMail[M] or drainMark
 }
 
 // plain reports whether the envelope is a tell without a header.

@@ -2,7 +2,8 @@ package actor
 
 import "fmt"
 
-// verdict is what a mailbox did with a message.
+// verdict is what a mailbox did with a message. The order of the constants counts: from verdictReplaced on
+// the mailbox hands another message back, and see full.
 type verdict uint8
 
 const (

@@ -113,7 +113,7 @@ var listed = map[string]*regexp.Regexp{
 	"homie/5/room-1":     regexp.MustCompile(`\$\w+/?|\{property\}/set|\{property\}`),
 }
 
-// A topic that a layout has newly needs a row in maySay, and so does a layout.
+// A topic that the server or a layout has newly needs a row in maySay, and so does a layout.
 func TestEachTopicIsForThoseWhoMay(t *testing.T) {
 	t.Parallel()
 	s, tokens := startGuarded(t)

@@ -15,8 +15,8 @@ type function struct {
 	name        string
 	usage       string
 	least, most int        // arguments
-	kind        value.Kind // of the result, 0 when it is only known later
-	takes       value.Kind // of each argument, 0 for any
+	kind        value.Kind // of the result, 0 when it is only known later; KindFloat is any number
+	takes       value.Kind // of each argument, 0 for any; KindFloat is any number
 	// compile returns the closure of a call. The closure computes each argument once, since
 	// otherwise nested calls would take exponential time, and allocates nothing.
 	compile func(args []source) source

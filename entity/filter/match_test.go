@@ -71,6 +71,16 @@ var matches = []struct {
 	{`exists(position)`, true},
 	{`position contains "lat"`, false},
 
+	// Functions.
+	{`abs(0 - count) = 7`, true},
+	{`floor(temperature) = 21`, true},
+	{`max(count, temperature, 5) = 21.5`, true},
+	{`pow(count, 2) between 49 and 49`, true},
+	{`clamp(temperature, 0, attributes.limit) = attributes.limit`, true},
+	{`coalesce(missing, count) = 7`, true},
+	{`isnull(missing) = true`, true},
+	{`sqrt(missing) = 0`, false},
+
 	// What is not there.
 	{`missing = 1`, false},
 	{`missing != 1`, false},

@@ -91,7 +91,7 @@ func (b *Broker) entityOf(name string) (id string) {
 func (s *shadow) missedEdits(ctx context.Context, since int64) error {
 	return s.broker.runtime.Scan(ctx, entity.ListQuery{}, func(v entity.View) bool {
 		edit := &entity.Edit{Revision: v.Revision()}
-		for _, section := range []entity.Section{entity.Desired, entity.Reported} {
+		for _, section := range shown {
 			for a := range v.EachAttribute(section) {
 				if a.TS >= since {
 					edit.Attributes = append(edit.Attributes, entity.AttributeEdit{Section: section, Attribute: a})

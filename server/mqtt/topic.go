@@ -21,19 +21,19 @@ const telemetryTopic = "telemetry"
 // alarmsTopic is the name of the topic for changes of an entity's alarms.
 const alarmsTopic = "alarms"
 
-// topic is a kind of message about an entity: from a device, with receive, or to devices, with
-// document.
+// topic is a kind of message about an entity: from a device, with receive; to devices, with document,
+// for state; or to subscribers, with neither, for events that a method of [Broker] sends.
 type topic struct {
 	name    string
 	purpose string // for topics with receive; used in the error about an unknown topic
 	// needs is the permission for the entity that a sender needs on a topic with receive, at least
-	// Report. It covers this entity only; receive does not know the sender, and so must not affect
-	// others. Whoever may read the entity receives what was published.
+	// Report. It covers this entity only; receive knows the sender's name and not its permissions, and so
+	// must not affect others. Whoever may read the entity receives what was published.
 	needs access.Action
 
 	// receive passes a payload to the runtime. It either returns an error or calls done once, when
-	// the payload is committed or was refused; it may block until then. from identifies a
-	// retransmission of the message.
+	// the payload is committed or was refused; it may block until then. from is who has sent
+	// the message, and identifies a retransmission of it.
 	receive func(b *Broker, id string, from sending, payload []byte, done func(error)) error
 
 	// document returns what subscribed devices are sent. edit is the edit that has changed the
@@ -44,8 +44,8 @@ type topic struct {
 	sections []entity.Section
 }
 
-// topics contains all topics of entities, which begin with [topicPrefix] and the id. To add one,
-// add a row.
+// topics contains all topics of entities, which begin with [topicPrefix] and the id. To add one, add
+// a row at the end; ARCHITECTURE.md, Where to add things, says what else.
 var topics = []topic{
 	{name: telemetryTopic, purpose: "telemetry", needs: access.Report, receive: receiveTelemetry},
 	{name: "attributes", purpose: "what a device reports of itself", needs: access.Report, receive: receiveAttributes},
@@ -101,6 +101,15 @@ func (t *topic) changedBy(edit *entity.Edit) bool {
 		return slices.Contains(t.sections, a.Section)
 	}))
 }
+
+// shown are the sections that some document contains.
+var shown = func() (list []entity.Section) {
+	for i := range topics {
+		list = append(list, topics[i].sections...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}()
 
 // findTopic returns the id and the topic in an MQTT topic name. t is nil if there is no such topic;
 // the id is not checked.
