@@ -337,7 +337,7 @@ type delivery struct {
 	tries  int
 	failed bool      // a try has failed, and that was logged
 	waking bool      // Wake was called and has not returned
-	at     actor.PID // the durable actor that has the message, none if nobody has it
+	at     actor.PID // the durable actor whose end it watches, none if there is none
 }
 
 // failedMin is how long an attempt that failed waits before its first retry; then the wait doubles,
@@ -351,7 +351,7 @@ type (
 		queued bool // yourTurn will come
 	}
 	arrived struct{}            // there is a receiver now
-	ended   struct{}            // the receiver that has the message has ended
+	ended   struct{ lost bool } // the actor at has ended, with the message if lost
 	woke    struct{ err error } // Wake has returned
 )
 
@@ -414,9 +414,16 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 		if m.err != nil {
 			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), errorAttr(m.err))
 		}
+		if d.at == (actor.PID{}) {
+			d.again(ctx) // who has just ended may still have had the name
+		}
 	case ended:
 		d.at = actor.PID{}
-		d.again(ctx)
+		if m.lost {
+			d.again(ctx)
+		} else {
+			d.try(ctx)
+		}
 	case arrived, tryAgain:
 		d.try(ctx)
 	}
@@ -434,27 +441,31 @@ func (d *delivery) try(ctx *actor.Context[any]) {
 	if !d.p.receivers.admit(d.to, ctx.Self()) {
 		return
 	}
-	r, first := d.p.receivers.of(d.to, ctx.Self())
-	if r != nil {
-		err = r.receive(ctx, d.attempt, v)
-		if errors.Is(err, actor.ErrStopped) { // it was killed
-			d.p.receivers.remove(d.to, r)
-			r, first = d.p.receivers.of(d.to, ctx.Self())
-			if r != nil { // another one has come meanwhile
-				first, err = false, nil
+	rs, self := d.p.receivers, ctx.Self()
+	for gone := (actor.PID{}); ; {
+		r, first := rs.of(d.to, self)
+		if r == nil {
+			ctx.After("again", patience, tryAgain{})
+			switch {
+			case gone != (actor.PID{}): // until it has ended, another one would not get its name
+				d.watch(ctx, gone, false)
+			case first:
+				d.wake(ctx)
 			}
+			return
 		}
-	}
-	switch {
-	case r == nil || errors.Is(err, actor.ErrStopped):
-		if first {
-			d.wake(ctx)
+		err = r.receive(ctx, d.attempt, v)
+		switch {
+		case errors.Is(err, actor.ErrStopped):
+			rs.remove(d.to, r)
+			gone = r.pid
+			continue
+		case err != nil:
+			d.later(ctx, err)
+		case r.in != nil:
+			d.watch(ctx, r.pid, true)
 		}
-		ctx.After("again", patience, tryAgain{})
-	case err != nil:
-		d.later(ctx, err)
-	case r.in != nil:
-		d.watch(ctx, r.pid)
+		return
 	}
 }
 
@@ -503,15 +514,12 @@ func (d *delivery) complain(ctx *actor.Context[any], err error) {
 		slog.String("from", d.from), slog.Uint64("number", d.number), slog.String("to", d.to), errorAttr(err))
 }
 
-// watch has the delivery learn of the end of the durable actor that it has sent the message to, with
-// which the message may be lost.
-func (d *delivery) watch(ctx *actor.Context[any], to actor.PID) {
-	if d.at == to {
-		return
-	}
+// watch has the delivery learn of the end of a durable actor: of one that has the message, which may
+// be lost then, or of one that takes nothing any more.
+func (d *delivery) watch(ctx *actor.Context[any], to actor.PID, has bool) {
 	d.unwatch(ctx)
 	d.at = to
-	ctx.Watch(to, func(actor.Down) any { return ended{} })
+	ctx.Watch(to, func(actor.Down) any { return ended{has} })
 }
 
 func (d *delivery) unwatch(ctx *actor.Context[any]) {

@@ -510,6 +510,37 @@ func TestWhatIsLostWithItsReceiverComesAgainSoon(t *testing.T) {
 	}
 }
 
+// slow is a teller that takes its time to end.
+type slow struct{ teller }
+
+func (s *slow) Terminate(ctx *actor.Context[any], _ error) { _ = ctx.Sleep(time.Second) }
+
+// While an actor ends, its name is taken: Wake could not spawn the next one.
+func TestWhoIsEndingIsWokenWhenItHasEnded(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, wakes := memory.New(), atomic.Int64{}
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
+			wakes.Add(1)
+			_, err := persist.TrySpawn(p, k.System(), id[1:], newTeller)
+			return err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := persist.Spawn(p, k.System(), "b", func() *slow { return &slow{*newTeller()} })
+		k.Settle()
+		b.Stop()
+		for i := range 3 {
+			persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller).Tell(k.Context(), pay{"/b"})
+		}
+		k.Advance(1100 * time.Millisecond)
+		if b, err := replayed(j, "/b"); err != nil || len(b.got) != 3 || wakes.Load() != 1 {
+			t.Errorf("%v, %v, woken %d times; the log:\n%s", b.got, err, wakes.Load(), k.Log())
+		}
+		k.ExpectFailures(0)
+	})
+}
+
 // A receiver that ends again and again gets a message again at growing intervals.
 func TestAReceiverThatKeepsEndingGetsAMessageEverMoreSeldom(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {

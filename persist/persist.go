@@ -33,8 +33,10 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 	// Wake is called when something is to be delivered to an id for which this system has no actor.
 	// It may spawn the actor with p, even before Open has returned. It is called by one goroutine
-	// at a time for an id, and again after a minute if there is still no actor. Its error is
-	// logged. Without Wake, messages wait until there is an actor.
+	// at a time for an id, and again while there is still no actor, after 100 ms and then less and
+	// less often, down to once a minute. An actor that has just ended may have its name for a moment
+	// yet ([actor.ErrNameTaken]). Wake's error is logged. Without Wake, messages wait until there is
+	// an actor.
 	Wake func(ctx context.Context, p *Persistence, id string) error
 }
 

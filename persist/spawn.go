@@ -367,10 +367,11 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 // Terminate implements actor.Terminator: outputs in flight leave before anybody learns of the end.
 func (s *shell[M]) Terminate(ctx *actor.Context[M], why error) {
 	defer func() { // also when the user's panics
-		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
 		if err := s.gate.drain(ctx); err != nil {
 			ctx.Log().Warn("ended before everything was durable", errorAttr(err))
 		}
+		// Last: deliveries wait for its end, and call Wake only then.
+		s.gate.p.receivers.remove(s.gate.in.Load().id, s.receiver)
 	}()
 	if a, ok := s.Actor.(actor.Terminator[M]); ok {
 		a.Terminate(ctx, why)
