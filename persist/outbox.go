@@ -419,11 +419,12 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 		}
 	case ended:
 		d.at = actor.PID{}
-		if m.lost {
-			d.again(ctx)
-		} else {
-			d.try(ctx)
+		if m.lost || d.tries > 0 {
+			d.again(ctx) // not at once: the next one may end as soon
+			break
 		}
+		d.tries++
+		d.try(ctx)
 	case arrived, tryAgain:
 		d.try(ctx)
 	}
