@@ -283,6 +283,43 @@ func TestWhoeverComesSecondIsFenced(t *testing.T) {
 	})
 }
 
+// An actor whose shard has moved stops, also if it has restarted since for another reason.
+func TestWhoseShardHasMovedStopsAfterARestart(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		if err := p.Claim(k.Context(), "s", 1); err != nil {
+			t.Fatal(err)
+		}
+		a := persist.Spawn(p, k.System(), "a", func() *account { return &account{} }, persist.Shard("s", 1))
+		ask(k, a, 1).Await()
+		if err := j.Claim(k.Context(), "s", 2); err != nil {
+			t.Fatal(err)
+		}
+		hold := make(chan struct{})
+		a.Tell(k.Context(), msg{do: func(_ *actor.Context[msg], a *account) error {
+			a.Record(added{2})
+			return nil
+		}})
+		a.Tell(k.Context(), msg{do: func(*actor.Context[msg], *account) error {
+			<-hold
+			return nil
+		}})
+		k.Advance(time.Second) // a second worker runs the committer
+		_ = k.System().Restart(a.PID()) // it may have ended: the second message may have come too late
+		close(hold)
+		k.Settle()
+		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("a later question: %v", err)
+		}
+		k.Settle()
+		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, actor.ErrStopped) {
+			t.Errorf("after its end: %v", err)
+		}
+		k.AllowFailures()
+	})
+}
+
 // The owner of a shard with a lower epoch wakes up after another one has taken the shard over.
 func TestWhoseShardHasMovedIsFencedAndStops(t *testing.T) {
 	j := memory.New()

@@ -347,6 +347,9 @@ func (s *shell[M]) Init(ctx *actor.Context[M]) error {
 	if err != nil {
 		return err
 	}
+	if before := g.in.Load(); before != nil && before.hasMoved() {
+		in.refused, in.moved = before.refusal(), true
+	}
 	g.in.Store(in)
 	g.poked, g.behind = false, false
 	s.receiver = receiverOf(ctx.Self(), in)
