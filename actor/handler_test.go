@@ -408,6 +408,20 @@ func TestShutdownEndsAGatherFromOutside(t *testing.T) {
 			_, err := actor.Ask(k.Context(), keeper, get{}, actor.Within(time.Minute))
 			ends <- err
 		}()
+		late := actor.SpawnFunc(k.System(), "late", func(ctx *actor.Context[get], m get) error {
+			p := actor.Promise(ctx, m)
+			time.AfterFunc(10*time.Second, func() { p.Resolve(10) })
+			return nil
+		})
+		go func() { // of another system, which goes on
+			for ref, a := range actor.Gather(k.Context(), []actor.Ref[get]{late, keeper}, get{}, actor.Within(time.Minute)) {
+				if took := time.Since(began).Truncate(time.Second); ref == late && (a.Value != 10 || took != 10*time.Second) {
+					k.T().Errorf("%s after %v: %+v", ref, took, a)
+				} else if ref == keeper {
+					ends <- a.Err
+				}
+			}
+		}()
 		for _, refs := range [][]actor.Ref[get]{{keeper}, {keeper, keeper}} {
 			go func() {
 				for _, a := range actor.Gather(k.Context(), refs, get{}, actor.Within(time.Minute)) {
@@ -419,7 +433,7 @@ func TestShutdownEndsAGatherFromOutside(t *testing.T) {
 		if _, err := sys.Shutdown(k.Context()); err != nil {
 			k.T().Error(err)
 		}
-		for range 4 {
+		for range 5 {
 			if err := <-ends; !errors.Is(err, actor.ErrStopped) {
 				k.T().Errorf("got %v", err)
 			}
@@ -427,9 +441,11 @@ func TestShutdownEndsAGatherFromOutside(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			k.T().Errorf("took %v", took)
 		}
-		for _, a := range actor.Gather(k.Context(), []actor.Ref[get]{keeper}, get{}) {
-			if !errors.Is(a.Err, actor.ErrStopped) {
-				k.T().Errorf("after Shutdown: %v", a.Err)
+		again := time.Now()
+		for ref, a := range actor.Gather(k.Context(), []actor.Ref[get]{late, keeper}, get{}, actor.Within(time.Minute)) {
+			took := time.Since(again).Truncate(time.Second)
+			if ref == keeper && (!errors.Is(a.Err, actor.ErrStopped) || took > 0) || ref == late && (a.Value != 10 || took != 10*time.Second) {
+				k.T().Errorf("%s after Shutdown, after %v: %+v", ref, took, a)
 			}
 		}
 	})

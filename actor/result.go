@@ -162,10 +162,8 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			return
 		}
 		sys, limit := refs[0].recipient().base().sys(), limitOf(opts)
-		timed, cancel := withLimit(ctx, sys.askTimeout, limit)
+		inner, cancel := withLimit(ctx, sys.askTimeout, limit)
 		defer cancel()
-		inner, end := context.WithCancelCause(timed)
-		defer end(nil)
 		deadline, _ := inner.Deadline()
 		from, _ := caller(ctx)
 		err := from.settleGate(ctx)
@@ -184,15 +182,23 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 			}
 			return
 		}
-		closed := &timerNode{}
-		defer sys.clock.cancel(closed)
-		sys.clock.at(closed, deadline.Sub(sys.clock.base), shutting(end))
 		open := make([]*call[R], len(refs))
+		defer func() { // of those that nobody waits for any more
+			for _, ask := range open {
+				if ask != nil {
+					ask.sys.clock.cancel(&ask.alarm)
+				}
+			}
+		}()
 		for i, to := range refs {
-			ask := newCall[R](inner, sys)
-			ask.alarm.when = deadline.Sub(sys.clock.base)
-			ask.notify = func() { come.put(i) }
+			ask := newCall[R](inner, to.recipient().base().sys())
+			ask.alarm.when = deadline.Sub(ask.sys.clock.base)
+			ask.notify = func() {
+				ask.sys.clock.cancel(&ask.alarm)
+				come.put(i)
+			}
 			open[i] = ask
+			ask.sys.clock.at(&ask.alarm, ask.alarm.when, untilShut[R]{ask})
 			if err := sendAsk(ctx, originOf(ctx), to, req, ask, false); err != nil {
 				ask.reject(err, nil)
 			}
@@ -220,12 +226,10 @@ func Gather[R, M any](ctx context.Context, refs []Ref[M], req Request[R], opts .
 	}
 }
 
-// shutting ends what waits with a context when the clock is closed: the system does not outlive that.
-type shutting context.CancelCauseFunc
+// untilShut ends an ask of a Gather with its system. In time it ends with the Gather's context.
+type untilShut[R any] struct{ *call[R] }
 
-func (shutting) ring() {} // the context has its own deadline
-
-func (end shutting) shut() { end(ErrStopped) }
+func (untilShut[R]) ring() {}
 
 // Blocking runs f, which may block for long: a driver, a file, a lock. Meanwhile the actor handles
 // nothing else, but another worker takes its worker's place. It returns f's error. For use in the

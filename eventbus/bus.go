@@ -236,7 +236,7 @@ type Stats struct {
 	Retained      int    // topics with a retained value, at this moment
 	Published     uint64 // events
 	Unheard       uint64 // events whose topic nobody had subscribed to
-	Delivered     uint64 // events handed to a subscriber, counted for each
+	Delivered     uint64 // events handed to a subscriber, counted for each; to an actor, into its mailbox
 	Dropped       uint64 // events that a subscription should have got and did not: it was full, or ended first
 	Mismatched    uint64 // events that were not of the subscription's type
 }

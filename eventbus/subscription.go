@@ -92,7 +92,8 @@ func (p Policy) String() string {
 // Without a buffer, events go straight into the actor's mailbox, whose bounds apply:
 // that is an ordinary tell, which is faster, and events in the mailbox survive a
 // restart. With a buffer, the actor gets one event at a time; events that wait when the
-// incarnation ends, by a restart too, are dropped.
+// incarnation ends, by a restart too, are dropped. So is the one in the mailbox, which counts as
+// delivered.
 func Buffer(n int, policy Policy) SubscribeOption {
 	if n < 1 || policy > Block {
 		panic(fmt.Sprintf("eventbus: Buffer(%d, %v): want room for at least 1 and DropOldest, DropNewest or Block", n, policy))
