@@ -305,7 +305,7 @@ func TestWhoseShardHasMovedStopsAfterARestart(t *testing.T) {
 			<-hold
 			return nil
 		}})
-		k.Advance(time.Second) // a second worker runs the committer
+		k.Advance(time.Second)          // a second worker runs the committer
 		_ = k.System().Restart(a.PID()) // it may have ended: the second message may have come too late
 		close(hold)
 		k.Settle()

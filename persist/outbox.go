@@ -336,7 +336,6 @@ type delivery struct {
 	parent actor.Ref[any]
 	tries  int
 	failed bool      // a try has failed, and that was logged
-	waking bool      // Wake was called and has not returned
 	at     actor.PID // the durable actor whose end it watches, none if there is none
 }
 
@@ -353,6 +352,7 @@ type (
 	arrived struct{}            // there is a receiver now
 	ended   struct{ lost bool } // the actor at has ended, with the message if lost
 	woke    struct{ err error } // Wake has returned
+	unwoken struct{}            // and there is no receiver
 )
 
 func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) actor.Ref[any] {
@@ -380,7 +380,7 @@ func (d *delivery) Init(ctx *actor.Context[any]) error {
 		self.Tell(context.Background(), confirmed{err, err != nil})
 	}
 	rs.expect(self.PID(), d.attempt)
-	d.try(ctx)
+	d.try(ctx, true)
 	return nil
 }
 
@@ -407,15 +407,15 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 		if m.delay > 0 {
 			ctx.After("again", m.delay, tryAgain{})
 		} else {
-			d.try(ctx)
+			d.try(ctx, true)
 		}
 	case woke:
-		d.waking = false
 		if m.err != nil {
 			ctx.Log().LogAttrs(ctx, slog.LevelError, "Config.Wake failed", slog.String("id", d.to), errorAttr(m.err))
 		}
+	case unwoken:
 		if d.at == (actor.PID{}) {
-			d.again(ctx) // who has just ended may still have had the name
+			d.again(ctx)
 		}
 	case ended:
 		d.at = actor.PID{}
@@ -424,16 +424,18 @@ func (d *delivery) Receive(ctx *actor.Context[any], m any) error {
 			break
 		}
 		d.tries++
-		d.try(ctx)
-	case arrived, tryAgain:
-		d.try(ctx)
+		d.try(ctx, true)
+	case arrived:
+		d.try(ctx, false)
+	case tryAgain:
+		d.try(ctx, true)
 	}
 	return nil
 }
 
 // try sends the attempt, or tries again later. It may be sent more than once, which the receiver
-// recognizes.
-func (d *delivery) try(ctx *actor.Context[any]) {
+// recognizes. Without a receiver it calls Wake, or, if there has just been one, does so after a while.
+func (d *delivery) try(ctx *actor.Context[any], wake bool) {
 	v, err := d.decode() // for each try: a handler may have changed the value
 	if err != nil {
 		d.later(ctx, err)
@@ -450,8 +452,10 @@ func (d *delivery) try(ctx *actor.Context[any]) {
 			switch {
 			case gone != (actor.PID{}): // until it has ended, another one would not get its name
 				d.watch(ctx, gone, false)
-			case first:
+			case first && wake:
 				d.wake(ctx)
+			case first:
+				d.again(ctx)
 			}
 			return
 		}
@@ -481,15 +485,19 @@ func (d *delivery) decode() (any, error) {
 	return v, nil
 }
 
-// wake asks the program for the receiver.
+// wake asks the program for the receiver, unless it is being asked.
 func (d *delivery) wake(ctx *actor.Context[any]) {
-	wake := d.p.cfg.Wake
-	if wake == nil || d.waking {
+	wake, rs, id := d.p.cfg.Wake, d.p.receivers, d.to
+	if wake == nil {
 		return
 	}
-	d.waking = true
-	actor.Pipe(ctx, func(life context.Context) (struct{}, error) { return struct{}{}, wake(life, d.p, d.to) },
-		func(_ struct{}, err error) any { return woke{err} })
+	actor.Pipe(ctx, func(life context.Context) (struct{}, error) {
+		if !rs.beginWake(id) {
+			return struct{}{}, nil
+		}
+		defer rs.endWake(id) // also if the delivery ends meanwhile
+		return struct{}{}, wake(life, d.p, id)
+	}, func(_ struct{}, err error) any { return woke{err} })
 }
 
 // later retries after a while, and lets others try meanwhile.

@@ -541,6 +541,38 @@ func TestWhoIsEndingIsWokenWhenItHasEnded(t *testing.T) {
 	})
 }
 
+// While Wake runs for an id it is not called again, also if the actor that it has spawned ends meanwhile,
+// and soon after it returns.
+func TestWakeIsCalledByOneAtATime(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, running, wakes := memory.New(), atomic.Int64{}, atomic.Int64{}
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
+			if n := running.Add(1); n > 1 {
+				t.Errorf("%d run", n)
+			}
+			defer running.Add(-1)
+			b, err := persist.TrySpawn(p, k.System(), id[1:], newTeller)
+			if wakes.Add(1) == 1 {
+				time.Sleep(100 * time.Millisecond)
+				b.Kill()
+				time.Sleep(100 * time.Millisecond)
+			}
+			return err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			a := persist.Spawn(p, k.System(), fmt.Sprint("a-", i), newTeller)
+			time.AfterFunc(time.Duration(i)*110*time.Millisecond, func() { a.Tell(k.Context(), pay{"/b"}) })
+		}
+		k.Advance(time.Second)
+		if b, err := replayed(j, "/b"); err != nil || len(b.got) != 3 || wakes.Load() != 2 {
+			t.Errorf("%v, %v, woken %d times", b.got, err, wakes.Load())
+		}
+	})
+}
+
 // brief is a teller that ends as soon as it has begun.
 type brief struct{ teller }
 

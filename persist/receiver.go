@@ -17,6 +17,7 @@ type receivers struct {
 	mu       sync.Mutex
 	by       map[string]*receiver        // guarded by mu, as is what follows
 	missing  map[string][]actor.Ref[any] // deliveries that wait for that id
+	waking   map[string]bool             // ids for which Wake runs
 	expected map[actor.PID]*attempt      // by the delivery that makes it
 	queues   map[string]*queue           // by the id of a receiver that has refused something
 }
@@ -112,7 +113,7 @@ type receiver struct {
 }
 
 func newReceivers() *receivers {
-	return &receivers{by: make(map[string]*receiver), missing: make(map[string][]actor.Ref[any]), expected: make(map[actor.PID]*attempt), queues: make(map[string]*queue)}
+	return &receivers{by: make(map[string]*receiver), missing: make(map[string][]actor.Ref[any]), waking: make(map[string]bool), expected: make(map[actor.PID]*attempt), queues: make(map[string]*queue)}
 }
 
 // add registers a receiver, replacing an earlier one of that id.
@@ -159,6 +160,31 @@ func (rs *receivers) of(id string, d actor.Ref[any]) (r *receiver, first bool) {
 		rs.missing[id] = append(rs.missing[id], d)
 	}
 	return nil, rs.missing[id][0] == d
+}
+
+// beginWake reports whether Wake may be called for an id: then endWake has to follow.
+func (rs *receivers) beginWake(id string) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.waking[id] {
+		return false
+	}
+	rs.waking[id] = true
+	return true
+}
+
+// endWake records that Wake has returned. If there is no receiver, which may have ended again, or
+// whose name who has just ended may still have had, the first delivery that waits is told.
+func (rs *receivers) endWake(id string) {
+	rs.mu.Lock()
+	delete(rs.waking, id)
+	tell := func() {}
+	if waiting := rs.missing[id]; len(waiting) > 0 {
+		first := waiting[0]
+		tell = func() { first.Tell(context.Background(), unwoken{}) }
+	}
+	rs.mu.Unlock()
+	tell()
 }
 
 // expect records which attempt a delivery makes.
