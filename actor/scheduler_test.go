@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -287,13 +288,35 @@ func TestShutdownNamesAHandlerThatWasLeftBehind(t *testing.T) {
 		ctx, cancel := context.WithTimeout(k.Context(), time.Second)
 		defer cancel()
 		report, err := k.System().Shutdown(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.DeadlineExceeded) || len(report.Unfinished) != 1 || report.Unfinished[0].Path != "/stuck" {
 			k.T().Errorf("got %+v, %v", report, err)
 		}
 		close(until)
 		if _, err := k.System().Shutdown(k.Context()); err != nil {
 			k.T().Errorf("once the handler has returned: %v", err)
 		}
+	})
+}
+
+// The deadline of another call kills what is left: each call names the handler that still runs.
+func TestEachOfSeveralShutdownsNamesAHandlerThatStillRuns(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		until := make(chan struct{})
+		actor.SpawnFunc(k.System(), "stuck", func(*actor.Context[int], int) error { blockHere(until); return nil }).Tell(k.Context(), 1)
+		k.Settle()
+		var calls sync.WaitGroup
+		for i := range 2 {
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(k.Context(), time.Duration(i+1)*time.Second)
+				defer cancel()
+				report, err := k.System().Shutdown(ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || len(report.Unfinished) != 1 || report.Unfinished[0].Path != "/stuck" {
+					k.T().Errorf("call %d: got %+v, %v", i, report, err)
+				}
+			})
+		}
+		calls.Wait()
+		close(until)
 	})
 }
 

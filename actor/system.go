@@ -203,7 +203,8 @@ type Report struct {
 // lasts, and unconfirmed messages become dead letters.
 //
 // It blocks. With the context of a handler of the system it fails at once with [ErrDeadlock], since
-// the handler would wait for its own end. A second call waits for the first.
+// the handler would wait for its own end. Several calls wait together: what is left is killed when the
+// first of their contexts ends, and the others return no error for that.
 func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	if c, _ := caller(ctx); c != nil && c.sys() == s {
 		return Report{}, fmt.Errorf("shut down %s: %s would wait for its own end: %w", s.name, c.fullPath(), ErrDeadlock)
@@ -230,6 +231,9 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 	left := len(report.Unfinished) == 0 && s.workersLeft(ctx) // and what they have sent is booked
 	report.DeadLetters = s.lostMessages() - before
 	report.Took = time.Since(began)
+	if !left && len(report.Unfinished) == 0 { // another call may have killed them
+		report.Unfinished, err = s.unfinished(), context.Cause(ctx)
+	}
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
 	}
@@ -321,8 +325,8 @@ func (s *System) unfinished() []Info {
 		for _, child := range c.childList() {
 			walk(child)
 		}
-		if c.parent != nil {
-			list = append(list, c.info())
+		if info := c.info(); c.parent != nil && info.State != stopped.String() {
+			list = append(list, info)
 		}
 	}
 	walk(s.root)
