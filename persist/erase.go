@@ -29,7 +29,9 @@ var errErased = errors.New("what it had recorded was erased")
 // running, or a function of [Persistence.Deliver] that was called, continues. Another process may
 // still deliver what it has read of them before.
 //
-// Erase waits for the journal. Erasing an id that has nothing is not an error.
+// Erase waits for the journal. For an id that has recorded nothing since it was last erased it
+// changes nothing, which is not an error: a handler that runs meanwhile goes on, and what it records
+// is kept.
 func (p *Persistence) Erase(ctx context.Context, id string) error {
 	if err := CheckID(id); err != nil {
 		return fmt.Errorf("erase: %w", err)
