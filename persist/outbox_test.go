@@ -510,6 +510,42 @@ func TestWhatIsLostWithItsReceiverComesAgainSoon(t *testing.T) {
 	}
 }
 
+// A delivery that was canceled while the receiver handled it has no turn that others wait for.
+func TestWhatIsErasedAndThenRefusedHoldsUpNobody(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j := memory.New()
+		p := open(k, j)
+		in, out := make(chan struct{}), make(chan struct{})
+		failed := false
+		persist.Spawn(p, k.System(), "b", func() *teller {
+			b := newTeller()
+			b.err = func() error {
+				if failed {
+					return nil
+				}
+				failed = true
+				close(in)
+				<-out
+				return errors.New("not now")
+			}
+			return b
+		})
+		persist.Spawn(p, k.System(), "a", newTeller).Tell(k.Context(), pay{"/b"})
+		<-in
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Error(err)
+		}
+		close(out)
+		k.Settle()
+		persist.Spawn(p, k.System(), "c", newTeller).Tell(k.Context(), pay{"/b"})
+		k.Advance(2 * time.Second)
+		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/c"], serials(1)) || len(b.got) != 1 {
+			t.Errorf("%v, %v", b.got, err)
+		}
+		k.ExpectFailures(1)
+	})
+}
+
 // slow is a teller that takes its time to end.
 type slow struct{ teller }
 

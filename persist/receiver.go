@@ -69,6 +69,10 @@ func (rs *receivers) admit(to string, d actor.Ref[any]) bool {
 // refused records that a receiver has failed on a delivery, which then waits behind the others.
 func (rs *receivers) refused(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
+	if rs.expected[d.PID()] == nil { // it was canceled: nobody would give the turn on
+		rs.mu.Unlock()
+		return
+	}
 	q := rs.queues[to]
 	if q == nil {
 		q = &queue{trying: d.PID()}
@@ -196,14 +200,14 @@ func (rs *receivers) expect(delivery actor.PID, a *attempt) {
 
 // forget is for a delivery that has ended.
 func (rs *receivers) forget(to string, d actor.Ref[any]) {
-	rs.leave(to, d)
 	rs.mu.Lock()
-	defer rs.mu.Unlock()
 	delete(rs.expected, d.PID())
 	list := slices.DeleteFunc(rs.missing[to], func(w actor.Ref[any]) bool { return w == d })
 	if rs.missing[to] = list; len(list) == 0 {
 		delete(rs.missing, to)
 	}
+	rs.mu.Unlock()
+	rs.leave(to, d) // then: no refusal makes it try any more
 }
 
 // attemptBy returns the attempt that the sender of a message makes at the receiver id, nil if the
