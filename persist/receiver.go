@@ -69,7 +69,7 @@ func (rs *receivers) admit(to string, d actor.Ref[any]) bool {
 // refused records that a receiver has failed on a delivery, which then waits behind the others.
 func (rs *receivers) refused(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
-	if rs.expected[d.PID()] == nil { // it was canceled: nobody would give the turn on
+	if rs.expected[d.PID()] == nil { // it was canceled: nobody would pass its turn on
 		rs.mu.Unlock()
 		return
 	}
@@ -177,8 +177,8 @@ func (rs *receivers) beginWake(id string) bool {
 	return true
 }
 
-// endWake records that Wake has returned. If there is no receiver, which may have ended again, or
-// whose name who has just ended may still have had, the first delivery that waits is told.
+// endWake records that Wake has returned. If there is no receiver, because it has ended again or
+// because the one before still had the name, the first delivery that waits is told.
 func (rs *receivers) endWake(id string) {
 	rs.mu.Lock()
 	delete(rs.waking, id)
