@@ -352,7 +352,7 @@ type (
 	arrived struct{}            // there is a receiver now
 	ended   struct{ lost bool } // the actor at has ended, with the message if lost
 	woke    struct{ err error } // Wake has returned
-	unwoken struct{}            // Wake has returned, and there is no receiver
+	unwoken struct{}            // Wake has returned, or nobody calls it any more, and there is no receiver
 )
 
 func spawnDelivery(ctx *actor.Context[any], p *Persistence, a *attempt, done any) actor.Ref[any] {

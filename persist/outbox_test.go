@@ -546,6 +546,35 @@ func TestWhatIsErasedAndThenRefusedHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// The delivery that calls Wake is canceled: another one that waits calls it.
+func TestAnErasureLeavesSomebodyToCallWake(t *testing.T) {
+	actortest.Run(t, func(k *actortest.Kit) {
+		j, home := memory.New(), atomic.Bool{}
+		p, err := persist.Open(k.Context(), k.System(), j, persist.Config{Types: types, Wake: func(_ context.Context, p *persist.Persistence, id string) error {
+			if !home.Load() {
+				return errors.New("nobody is at home")
+			}
+			_, err := persist.TrySpawn(p, k.System(), id[1:], newTeller)
+			return err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		persist.Spawn(p, k.System(), "a", newTeller).Tell(k.Context(), pay{"/b"})
+		k.Advance(30 * time.Second) // so the next try is a while away
+		persist.Spawn(p, k.System(), "c", newTeller).Tell(k.Context(), pay{"/b"})
+		k.Settle()
+		home.Store(true)
+		if err := p.Erase(k.Context(), "/a"); err != nil {
+			t.Error(err)
+		}
+		k.Advance(time.Second)
+		if b, err := replayed(j, "/b"); err != nil || !slices.Equal(b.got["/c"], serials(1)) || len(b.got) != 1 {
+			t.Errorf("%v, %v", b.got, err)
+		}
+	})
+}
+
 // slow is a teller that takes its time to end.
 type slow struct{ teller }
 

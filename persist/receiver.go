@@ -202,12 +202,18 @@ func (rs *receivers) expect(delivery actor.PID, a *attempt) {
 func (rs *receivers) forget(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
 	delete(rs.expected, d.PID())
-	list := slices.DeleteFunc(rs.missing[to], func(w actor.Ref[any]) bool { return w == d })
+	list, tell := rs.missing[to], func() {}
+	wakes := len(list) > 1 && list[0] == d // then the next one does
+	list = slices.DeleteFunc(list, func(w actor.Ref[any]) bool { return w == d })
 	if rs.missing[to] = list; len(list) == 0 {
 		delete(rs.missing, to)
+	} else if wakes {
+		next := list[0]
+		tell = func() { next.Tell(context.Background(), unwoken{}) }
 	}
 	rs.mu.Unlock()
 	rs.leave(to, d) // then: no refusal makes it try any more
+	tell()
 }
 
 // attemptBy returns the attempt that the sender of a message makes at the receiver id, nil if the
