@@ -228,17 +228,17 @@ func (s *System) Shutdown(ctx context.Context) (Report, error) {
 		sched.close()
 	}
 	s.clock.close()
-	left := len(report.Unfinished) == 0 && s.workersLeft(ctx) // and what they have sent is booked
-	report.DeadLetters = s.lostMessages() - before
-	report.Took = time.Since(began)
-	if !left && len(report.Unfinished) == 0 { // another call may have killed them
+	running := len(report.Unfinished) == 0 && !s.workersLeft(ctx)
+	if running { // maybe handlers whose actors another call has killed
 		report.Unfinished, err = s.unfinished(), context.Cause(ctx)
 	}
+	report.DeadLetters = s.lostMessages() - before // what the workers have sent is booked
+	report.Took = time.Since(began)
 	if n := len(report.Unfinished); n > 0 {
 		return report, fmt.Errorf("shut down %s: %d actors did not stop, first %s: %w", s.name, n, report.Unfinished[0].Path, err)
 	}
-	if !left {
-		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, context.Cause(ctx))
+	if running {
+		return report, fmt.Errorf("shut down %s: work of a Pipe, or a handler, still runs: %w", s.name, err)
 	}
 	if err != nil {
 		return report, fmt.Errorf("shut down %s: the time was up, and what was left was killed; %d messages became dead letters: %w", s.name, report.DeadLetters, err)

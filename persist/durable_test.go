@@ -283,6 +283,18 @@ func TestWhoeverComesSecondIsFenced(t *testing.T) {
 	})
 }
 
+// expectFencedEnd expects of an actor whose shard has moved that it answers nothing and ends.
+func expectFencedEnd(t *testing.T, k *actortest.Kit, a actor.Ref[msg]) {
+	t.Helper()
+	if err := ask(k, a, 0).Await().Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("a later question: %v", err)
+	}
+	k.Settle()
+	if err := ask(k, a, 0).Await().Err(); !errors.Is(err, actor.ErrStopped) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
 // An actor whose shard has moved stops, also if it has restarted since for another reason.
 func TestWhoseShardHasMovedStopsAfterARestart(t *testing.T) {
 	actortest.Run(t, func(k *actortest.Kit) {
@@ -309,13 +321,7 @@ func TestWhoseShardHasMovedStopsAfterARestart(t *testing.T) {
 		_ = k.System().Restart(a.PID()) // it may have ended: the second message may have come too late
 		close(hold)
 		k.Settle()
-		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("a later question: %v", err)
-		}
-		k.Settle()
-		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("after its end: %v", err)
-		}
+		expectFencedEnd(t, k, a)
 		k.AllowFailures()
 	})
 }
@@ -359,13 +365,7 @@ func TestWhoseShardHasMovedIsFencedAndStops(t *testing.T) {
 				t.Errorf("answered %v, %v", call.Answer(), err)
 			}
 		}
-		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, persist.ErrFenced) && !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("a later question: %v", err)
-		}
-		k.Settle()
-		if err := ask(k, a, 0).Await().Err(); !errors.Is(err, actor.ErrStopped) {
-			t.Errorf("after its end: %v", err)
-		}
+		expectFencedEnd(t, k, a)
 		seen.ExpectNone()
 		if got := ask(k, b, 7).Await().Answer(); got != 7 {
 			t.Errorf("the other one has %d", got)

@@ -182,13 +182,20 @@ func (rs *receivers) beginWake(id string) bool {
 func (rs *receivers) endWake(id string) {
 	rs.mu.Lock()
 	delete(rs.waking, id)
-	tell := func() {}
-	if waiting := rs.missing[id]; len(waiting) > 0 {
-		first := waiting[0]
-		tell = func() { first.Tell(context.Background(), unwoken{}) }
-	}
+	tell := rs.nobodyWakes(id)
 	rs.mu.Unlock()
 	tell()
+}
+
+// nobodyWakes returns what tells the first delivery that waits for an id, if there is one, that it has
+// to call Wake. REQUIRES: mu held.
+func (rs *receivers) nobodyWakes(id string) (tell func()) {
+	waiting := rs.missing[id]
+	if len(waiting) == 0 {
+		return func() {}
+	}
+	first := waiting[0]
+	return func() { first.Tell(context.Background(), unwoken{}) }
 }
 
 // expect records which attempt a delivery makes.
@@ -203,13 +210,13 @@ func (rs *receivers) forget(to string, d actor.Ref[any]) {
 	rs.mu.Lock()
 	delete(rs.expected, d.PID())
 	list, tell := rs.missing[to], func() {}
-	wakes := len(list) > 1 && list[0] == d // then the next one does
+	first := len(list) > 0 && list[0] == d
 	list = slices.DeleteFunc(list, func(w actor.Ref[any]) bool { return w == d })
 	if rs.missing[to] = list; len(list) == 0 {
 		delete(rs.missing, to)
-	} else if wakes {
-		next := list[0]
-		tell = func() { next.Tell(context.Background(), unwoken{}) }
+	}
+	if first {
+		tell = rs.nobodyWakes(to)
 	}
 	rs.mu.Unlock()
 	rs.leave(to, d) // then: no refusal makes it try any more
