@@ -138,6 +138,7 @@ func TestAnErasureFailsNothingThatIsOnItsWay(t *testing.T) {
 		for i := range 200 {
 			calls = append(calls, ask(k, a, 1))
 			if i == 100 {
+				k.Settle() // a handler that runs meanwhile would fail
 				go func() { done <- p.Erase(k.Context(), "/a") }()
 			}
 			k.Advance(300 * time.Microsecond)
