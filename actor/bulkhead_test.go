@@ -383,3 +383,37 @@ func TestActorsWhoseMessagesTakeLongShareAWorkerByWeight(t *testing.T) {
 		}
 	})
 }
+
+// Actors that have as much to do get as much done, whichever workers they began on.
+func TestEqualActorsGetEqualSharesOfAllWorkers(t *testing.T) {
+	for _, each := range []time.Duration{20 * time.Microsecond, 300 * time.Microsecond, 5 * time.Millisecond} {
+		t.Run(fmt.Sprint(each), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := actortest.NewSystem(t, actor.WithBulkhead("two", 2, 1))
+				var handled [7]atomic.Int32
+				var over atomic.Bool
+				begin := make(chan struct{})
+				for i := range handled {
+					actor.SpawnFunc(sys, "", func(ctx *actor.Context[int], _ int) error {
+						if <-begin; !over.Load() {
+							time.Sleep(each)
+							handled[i].Add(1)
+							ctx.Self().Tell(ctx, 1)
+						}
+						return nil
+					}, actor.OnBulkhead("two")).Tell(bg, 1)
+				}
+				synctest.Wait()
+				close(begin) // when all wait, beside those that run
+				time.Sleep(10_000 * each)
+				over.Store(true)
+				synctest.Wait()
+				for i := range handled {
+					if n := handled[i].Load(); n < 2500 || n > 3200 {
+						t.Errorf("actor %d has handled %d of 20 000 messages", i, n)
+					}
+				}
+			})
+		})
+	}
+}

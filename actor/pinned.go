@@ -27,9 +27,9 @@ func (c *spawnConfig) runOn(where runsOn) {
 }
 
 // Weight gives the actor a share of n, from 1 to 16, while others wait too: its turn may be n times
-// as long, or n messages if each takes longer than a turn should. It is a share of the worker on
-// which the actor is: another worker takes actors over only when it has none left, so while several
-// workers are busy all the time, shares hold among the actors of each. Anything else panics.
+// as long, or n messages if each takes longer than a turn should. It is a share of what all workers
+// do, those of its bulkhead if it has one; but an actor never gets more than one worker's time.
+// Anything else panics.
 func Weight(n int) SpawnOption {
 	required(1 <= n && n <= 16, fmt.Sprintf("Weight(%d): a weight is from 1 to 16", n))
 	return spawnOption(func(c *spawnConfig) { c.weight = uint8(n) })

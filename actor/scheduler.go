@@ -18,8 +18,11 @@ import (
 //     waking anybody. At most runnextMost such picks follow each other, so that a pair cannot
 //     starve the queue.
 //   - The worker's own queue, first in first out: what its turns have woken before, and what
-//     has used up its turn.
-//   - The spawn stack, in turns with the worker's own queue, see spawnstack.go.
+//     has more to do after its turn.
+//   - The shared queue, in turns with the worker's own: of what has more to do after its turn,
+//     what has used up the time of the turn, and at each sharedEvery-th turn what has not. So
+//     equal actors get equal shares, whichever workers they begin on.
+//   - The spawn stack, in turns with these two, see spawnstack.go.
 //   - The global queue: what was woken from outside of any worker. It comes first at each
 //     globalEvery-th pick, and after a turn that has used up its time, so that busy workers
 //     cannot starve it.
@@ -52,6 +55,7 @@ type scheduler struct {
 
 	_       [64]byte // what is above is read at each step, what follows is written at each message from outside
 	global  runQueue
+	shared  runQueue
 	spawned spawnStack
 	_       [64]byte
 
@@ -149,7 +153,11 @@ func (s byWorkers) ready(c *core, w *worker) {
 }
 
 func (s byWorkers) again(c *core, w *worker) {
-	w.queue.push(c)
+	if w.turns++; w.hasty || w.turns%sharedEvery == 0 {
+		s.shared.push(c)
+	} else {
+		w.queue.push(c)
+	}
 	s.wakeIfNeeded()
 }
 
@@ -232,9 +240,14 @@ func (s *scheduler) startWorkers(n int) {
 	}
 }
 
+// inCommon returns how many actors wait where any worker may take them.
+func (s *scheduler) inCommon() int {
+	return int(s.global.n.Load()) + int(s.shared.n.Load()) + int(s.spawned.n.Load())
+}
+
 // waiting reports whether an actor waits in a queue.
 func (s *scheduler) waiting() bool {
-	if s.global.n.Load() > 0 || s.spawned.n.Load() > 0 {
+	if s.inCommon() > 0 {
 		return true
 	}
 	for _, w := range *s.workers.Load() {
@@ -352,7 +365,7 @@ func (s *scheduler) counts() (runnable, workers int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return runnable + int(s.global.n.Load()) + int(s.spawned.n.Load()), int(s.active.Load()) + len(s.asleep)
+	return runnable + s.inCommon(), int(s.active.Load()) + len(s.asleep)
 }
 
 // handledMessages returns how many messages the workers have handled.

@@ -7,7 +7,7 @@ import "sync/atomic"
 // by branch, as the calls of a recursive function do: a tree that also ends branch by branch is
 // never in memory as a whole. For skynet, 1.1 million actors, that halves the time.
 //
-// A stack is unfair. Three rules bound that: workers serve it in turns with their queues
+// A stack is unfair. Three rules bound that: workers serve it in turns with the queues
 // (take), the oldest actor comes at each oldestEvery-th pick, and actors deeper than depthMost
 // go to the queue, since they may belong to a chain without an end.
 //
@@ -126,35 +126,3 @@ func (w *worker) handOver() {
 		w.s.global.push(c)
 	}
 }
-
-// take returns the next actor that put has queued. It serves queue and stack in rounds, each
-// as long as what waits there when the round begins: so neither overtakes the other for long,
-// and an actor that spawns without an end waits for those it has spawned, as it would in one
-// queue for all.
-func (w *worker) take() *core {
-	stack := &w.s.spawned
-	if stack.n.Load() == 0 {
-		return w.queue.pop()
-	}
-	for range 3 { // the rest of this round, the other's round, and this one's again
-		if w.round > 0 {
-			w.round--
-			if w.fromStack {
-				if c := stack.youngest(); c != nil {
-					return c
-				}
-			} else if c := w.queue.pop(); c != nil {
-				return c
-			}
-		}
-		if w.fromStack = !w.fromStack; w.fromStack {
-			w.round = int((stack.n.Load() + w.s.n - 1) / w.s.n)
-		} else {
-			w.round = int(w.queue.n.Load())
-		}
-	}
-	return nil
-}
-
-// waits returns how many actors wait in the queue and the stack.
-func (w *worker) waits() int { return int(w.queue.n.Load()) + int(w.s.spawned.n.Load()) }

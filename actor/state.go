@@ -30,8 +30,8 @@ import (
 //	running                  fenced    fence          it is killed, and its handler does not return
 //	running                  stopped   rest           it has ended
 //
-// A runnable actor is in exactly one of: a worker's queue or runnext, the global queue, the
-// spawn stack, the channel of its thread, the hands of who is about to put it there. runnable
+// A runnable actor is in exactly one of: a worker's queue or runnext, the global queue, the shared
+// one, the spawn stack, the channel of its thread, the hands of who is about to put it there. runnable
 // and running are stored alike, since only who has the actor has to tell them apart. The
 // invariants build stores the state as well, and panics at any other way than those above.
 //

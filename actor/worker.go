@@ -13,6 +13,7 @@ const (
 	lookEvery   = 16                     // a pick at which the clock is read
 	yieldAfter  = 200 * time.Microsecond // and goroutines of others, if the worker has not yielded for so long
 	grabMost    = 128
+	sharedEvery = 13   // a turn after which an actor with more to do goes to the shared queue: prime, or in a short queue it would always be the same actor's
 	oldestEvery = 1024 // a pick at which the oldest of the spawn stack comes first
 	searchTimes = 6    // looks before a worker sleeps, with more and more yields in between
 	stealLooks  = 8    // workers that every second look tries: there may be thousands while handlers block
@@ -28,22 +29,23 @@ const (
 // worker is a goroutine that runs actors. What is not atomic belongs to it, whichever
 // coroutine it is on, unless said otherwise.
 type worker struct {
-	s         *scheduler
-	leaving   leaving
-	wake      chan struct{}
-	step      Step   // to take next in a driven system
-	inTurn    bool   // current has its turn
-	done      uint64 // messages handled that are not in handled yet
-	streak    int
-	picks     uint32
-	fromStack bool      // this round takes from the spawn stack, and not from the queue
-	round     int       // actors left in this round
-	long      bool      // messages take long: turns read the clock, see turnBudget
-	hasty     bool      // the last turn has used up its time: look around before the next
-	yieldAt   time.Time // when the worker next lets other goroutines have its processor
-	seeking   bool      // it counts in s.searching
-	sleptAt   int64     // by the coarse clock, guarded by s.mu
-	surplus   bool      // woken to end, guarded by s.mu
+	s       *scheduler
+	leaving leaving
+	wake    chan struct{}
+	step    Step   // to take next in a driven system
+	inTurn  bool   // current has its turn
+	done    uint64 // messages handled that are not in handled yet
+	streak  int
+	picks   uint32
+	source  source    // from which this round takes
+	round   int       // actors left in this round
+	turns   uint32    // after which there was more to do
+	long    bool      // messages take long: turns read the clock, see turnBudget
+	hasty   bool      // the last turn has used up its time: look around before the next
+	yieldAt time.Time // when the worker next lets other goroutines have its processor
+	seeking bool      // it counts in s.searching
+	sleptAt int64     // by the coarse clock, guarded by s.mu
+	surplus bool      // woken to end, guarded by s.mu
 
 	idled     [rememberMost]*core
 	idledNext int
