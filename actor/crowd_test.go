@@ -93,3 +93,27 @@ func TestTheMonitorDoesNotWaitForACrowd(t *testing.T) {
 		t.Errorf("it has found %+v", l)
 	}
 }
+
+// And when that takes long, they do: who looks for work no longer gives way, which would take as long.
+func TestWhoIsLongInGivingWayIsBehindHandlersThatCompute(t *testing.T) {
+	var parked atomic.Int64
+	s := newScheduler(bulkhead{weight: 1}, &parked) // whose own monitor sleeps all the time
+	defer s.close()
+	crowded(t, 200*time.Microsecond)
+	w := &worker{s: s}
+	w.current.Store(new(core))
+	w.due.Store(true)
+	s.workers.Store(&[]*worker{w})
+	s.active.Add(1)
+	defer s.active.Add(-1)
+	s.monitor.looking = true // and nobody has come back
+	now := time.Now()
+	s.look(now)
+	if s.computing.Load() {
+		t.Error("no handler takes long yet")
+	}
+	s.look(now.Add(2 * longAfter))
+	if !s.computing.Load() || !s.crowded.Load() {
+		t.Error("who looks for work still gives way")
+	}
+}

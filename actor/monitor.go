@@ -204,6 +204,8 @@ func (s *scheduler) look(now time.Time) poolState {
 			m.computed = time.Now()
 			m.recheck = max(recheckAfter, secondShare*second.took)
 			s.computing.Store(busy && long > 0 && second.took >= starvedFor)
+		} else if m.looking && long > 0 { // it gives way, and has not come back for secondMost
+			s.computing.Store(busy)
 		}
 	}
 	s.noteCrowd(runs)
@@ -257,7 +259,8 @@ type secondLook struct {
 // about it: a round of all takes 10 ms for each. Behind handlers that go from one system call
 // to the next it takes as long. So another goroutine gives way to them, for which the monitor waits a
 // while, and it reports false as long as that is on its way, and for what one that began before all were
-// idle has found: who waits is looked after meanwhile.
+// idle has found: who waits is looked after meanwhile. One that is on its way for longer has found that handlers
+// compute already.
 func (s *scheduler) lookAgain() (secondLook, bool) {
 	m := &s.monitor
 	if m.looking {
@@ -374,7 +377,7 @@ func (s *scheduler) mark(now time.Time) (slow, long, moving, dying int) {
 // backlog returns how many actors wait. Those in the runnext of slow workers are put where
 // everybody looks.
 func (s *scheduler) backlog() int {
-	n := int(s.global.n.Load()) + int(s.spawned.n.Load())
+	n := s.inCommon()
 	for _, w := range *s.workers.Load() {
 		if w.due.Load() && w.runnext.Load() != nil {
 			if c := w.runnext.Swap(nil); c != nil {
