@@ -15,7 +15,7 @@ import (
 // under the actor's lock; the actor takes the whole of it and works through it without
 // the lock. Two slices that swap roles allocate nothing once they have grown to the usual
 // burst, lie in one piece, and know their length, which every tool asks for. What one of them
-// has no room for goes into overflow.
+// has no room for goes into over.
 //
 // The alternative is a lock-free list of nodes: one word for an idle actor, one
 // compare-and-swap for a message. But a sender from outside of any worker has no free list of
@@ -28,7 +28,7 @@ import (
 // for that.
 type mailbox[M any] struct {
 	in      []envelope[M]  // guarded by the actor's lock
-	over    *overflow[M]   // what in has not had room for, between in and batch; guarded by the lock
+	over    *bufferList[M] // what in has not had room for, between in and batch; guarded by the lock
 	spare   *bufferPool[M] // never changes
 	limit   int            // the length of in at which an Overload may be due, guarded by the lock
 	inSince int64          // when the oldest of in came, by the coarse clock, guarded by the lock
@@ -138,7 +138,7 @@ func (s *mailbox[M]) put(e *envelope[M], now int64) int {
 		s.inSince = now
 	}
 	s.in = append(s.in, *e)
-	return s.overflowing() + len(s.in)
+	return s.buffered() + len(s.in)
 }
 
 // open puts the message that wakes an idle actor where its turn finds it without the
@@ -178,7 +178,7 @@ func (s *mailbox[M]) take() bool {
 		if since, ok := s.special.admitWaiting(); ok && s.special.queue.len() == 1 {
 			s.inSince = since
 		}
-	case s.overflowing() > 0:
+	case s.buffered() > 0:
 		s.spare.put(s.batch)
 		b := s.over.next()
 		s.batch, s.since = b.mail, b.since
@@ -188,7 +188,7 @@ func (s *mailbox[M]) take() bool {
 		s.in, s.batch, s.since = s.batch[:0], s.in, s.inSince
 	}
 	s.setHead(0)
-	s.clear, s.behind = 0, s.overflowing() > 0
+	s.clear, s.behind = 0, s.buffered() > 0
 	s.setLimit()
 	return true
 }
@@ -303,7 +303,7 @@ func (s *mailbox[M]) waiting() int {
 // envelopes returns how many envelopes there are, and how many of them, in a mailbox with a [Queue], stand for
 // messages that it has dropped. REQUIRES: the actor's lock held.
 func (s *mailbox[M]) envelopes() (n, surplus int) {
-	n = len(s.batch) - s.done() + s.overflowing() + len(s.in)
+	n = len(s.batch) - s.done() + s.buffered() + len(s.in)
 	if s.special != nil {
 		n += s.special.queue.len()
 		if q, ok := s.special.queue.(*ownQueue[M]); ok {

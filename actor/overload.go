@@ -198,7 +198,7 @@ func (s *mailbox[M]) age(now int64) time.Duration {
 		since = s.since
 	case s.special != nil:
 		since = s.special.since(since)
-	case s.overflowing() > 0:
+	case s.buffered() > 0:
 		since = s.over.full[s.over.first].since
 	}
 	if s.waiting() == 0 || since == 0 {
@@ -214,7 +214,7 @@ func (s *mailbox[M]) senders() map[*core]int {
 		s.sample(overloadSample, func(e *envelope[M]) { m[e.from()]++ })
 		return m
 	}
-	step := max(1, (s.overflowing()+len(s.in))/overloadSample)
+	step := max(1, (s.buffered()+len(s.in))/overloadSample)
 	i := 0
 	for _, mail := range s.buffers() {
 		for ; i < len(mail); i += step {

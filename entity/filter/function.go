@@ -22,9 +22,6 @@ type function struct {
 	compile func(args []source) source
 }
 
-// MaxArguments bounds the arguments of a call.
-const MaxArguments = 32
-
 // functions maps names, in lower case, to functions.
 var functions = func() map[string]*function {
 	const number, truth = value.KindFloat, value.KindBool

@@ -10,6 +10,8 @@ const (
 	MaxConditions = 256
 	// MaxTerms bounds the values, operators and calls of a filter or an expression.
 	MaxTerms = 1000
+	// MaxArguments bounds the arguments of a call.
+	MaxArguments = 32
 	// MaxItems bounds the values of all lists of a filter together.
 	MaxItems = 1000
 	// MaxRelated bounds how deeply related conditions are nested. Each level multiplies the cost of

@@ -5,13 +5,13 @@ import (
 	"unsafe"
 )
 
-// overflow holds the mail that has come while the turn was busy with what came before, and
+// bufferList holds the mail that has come while the turn was busy with what came before, and
 // that one buffer does not hold: full buffers, in their order. So a mailbox that grows never
 // moves: copying megabytes under the actor's lock would hold up all who send, and whoever
 // needs their processor.
 //
 // All of it is guarded by the actor's lock.
-type overflow[M any] struct {
+type bufferList[M any] struct {
 	full  []buffer[M]
 	first int // full[first:] is still to be taken
 	mail  int // how many messages that is
@@ -66,7 +66,7 @@ func (s *mailbox[M]) grow() {
 		return
 	}
 	if s.over == nil {
-		s.over = new(overflow[M])
+		s.over = new(bufferList[M])
 	}
 	o := s.over
 	o.full = append(o.full, buffer[M]{s.in, s.inSince})
@@ -75,7 +75,7 @@ func (s *mailbox[M]) grow() {
 }
 
 // next takes the oldest buffer. REQUIRES: there is one.
-func (o *overflow[M]) next() buffer[M] {
+func (o *bufferList[M]) next() buffer[M] {
 	b := o.full[o.first]
 	o.full[o.first] = buffer[M]{}
 	o.first++
@@ -88,8 +88,8 @@ func (o *overflow[M]) next() buffer[M] {
 	return b
 }
 
-// overflowing returns how much mail is in overflow. REQUIRES: the actor's lock held.
-func (s *mailbox[M]) overflowing() int {
+// buffered returns how much mail is in over. REQUIRES: the actor's lock held.
+func (s *mailbox[M]) buffered() int {
 	if s.over == nil {
 		return 0
 	}
