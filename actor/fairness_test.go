@@ -45,6 +45,28 @@ func TestAfterATurnThatUsedUpItsTimeTheGlobalQueueComesFirst(t *testing.T) {
 	}
 }
 
+// Otherwise what is always told from outside, and takes long each time, would starve what has more to do.
+func TestTheGlobalQueueDoesNotComeFirstTwiceInARow(t *testing.T) {
+	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
+	defer s.close()
+	w, guests := &worker{s: s}, 0
+	const own = 20
+	for range own {
+		s.shared.push(new(core))
+	}
+	for guests <= 2*own && s.shared.n.Load() > 0 {
+		if s.global.n.Load() == 0 {
+			s.global.push(new(core))
+			guests++
+		}
+		w.hasty = true
+		w.next()
+	}
+	if guests < own || guests > own+1 {
+		t.Errorf("%d came from outside before %d others", guests, own)
+	}
+}
+
 func TestABusyWorkerLetsOtherGoroutinesRun(t *testing.T) {
 	s := newScheduler(bulkhead{weight: 1}, new(atomic.Int64))
 	defer s.close()

@@ -25,7 +25,7 @@ import (
 //   - The spawn stack, in turns with these two, see spawnstack.go.
 //   - The global queue: what was woken from outside of any worker. It comes first at each
 //     globalEvery-th pick, and after a turn that has used up its time, so that busy workers
-//     cannot starve it.
+//     cannot starve it; but not twice in a row, so that it does not starve the others.
 //   - The queues of other workers, half of what is in one; and last their runnext.
 //
 // Whoever makes an actor runnable wakes a sleeping worker, unless one is searching. A worker

@@ -42,6 +42,7 @@ type worker struct {
 	turns   uint32    // after which there was more to do
 	long    bool      // messages take long: turns read the clock, see turnBudget
 	hasty   bool      // the last turn has used up its time: look around before the next
+	outside bool      // the last actor came from the global queue, since that was to come first
 	yieldAt time.Time // when the worker next lets other goroutines have its processor
 	seeking bool      // it counts in s.searching
 	sleptAt int64     // by the coarse clock, guarded by s.mu
@@ -137,6 +138,8 @@ func (w *worker) retire() bool {
 // next looks where a busy worker looks.
 func (w *worker) next() *core {
 	s := w.s
+	outside := w.outside
+	w.outside = false
 	if w.picks++; w.hasty || w.picks%globalEvery == 0 {
 		if w.hasty || w.picks%lookEvery == 0 {
 			w.lookAround()
@@ -146,8 +149,11 @@ func (w *worker) next() *core {
 				return c
 			}
 		}
-		if c := s.global.pop(); c != nil {
-			return c
+		if !outside {
+			if c := s.global.pop(); c != nil {
+				w.outside = true
+				return c
+			}
 		}
 	}
 	if w.runnext.Load() != nil {
